@@ -1,0 +1,168 @@
+//! `esper book`: make and check the Connect Four opening book that the program carries.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use esper_data::Seed;
+use esper_tasks::connect_four::Solver;
+use esper_tasks::connect_four::book::{Book, Database, PLIES};
+use rand::seq::SliceRandom;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::output::{Failure, Output, count};
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Work the book out and write it to a file
+    #[command(
+        after_help = "Example:  esper book build --database book_12ply_distances.dat --out book.bin\n\n\
+        The database is in the package bitbully-databases 0.0.2 on PyPI. With it the book takes well under an hour \
+        on two cores, without it many hours. The program is built with \
+        crates/esper-tasks/src/connect_four/book/book.bin."
+    )]
+    Build(Build),
+    /// Solve positions of the book again, without it, and compare
+    #[command(after_help = "Example:  esper book check --sample 1000 --least-discs 12")]
+    Check(Check),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Build {
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+
+    /// Scores of all positions with twelve discs, to save most of the work
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+
+    /// Go on to positions with this many discs
+    #[arg(long, value_name = "N", default_value_t = PLIES, value_parser = clap::value_parser!(u32).range(1..=20))]
+    plies: u32,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Check {
+    /// How many positions to solve again
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    sample: usize,
+
+    /// Take only positions with at least this many discs; each disc fewer takes about twice the time
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    least_discs: u32,
+
+    /// Which positions are drawn
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct Built {
+    path: String,
+    positions: usize,
+    bytes: usize,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Checked {
+    positions: usize,
+    checked: usize,
+    wrong: usize,
+    seconds: f64,
+}
+
+pub(crate) fn run(command: &Command, output: &Output) -> Result<(), Failure> {
+    match command {
+        Command::Build(arguments) => build(arguments, output),
+        Command::Check(arguments) => check(arguments, output),
+    }
+}
+
+fn build(arguments: &Build, output: &Output) -> Result<(), Failure> {
+    let started = Instant::now();
+    let database = match &arguments.database {
+        None => None,
+        Some(path) => {
+            let failed = |problem: &dyn std::fmt::Display| {
+                Failure::error(format!("{}: {problem}", path.display()))
+            };
+            let bytes = std::fs::read(path).map_err(|error| failed(&error))?;
+            Some(
+                Database::from_bytes(&bytes)
+                    .ok_or_else(|| failed(&"not the database of positions with twelve discs"))?,
+            )
+        }
+    };
+    let book = Book::build(
+        database.as_ref(),
+        arguments.plies,
+        |discs, positions, searched| {
+            output.note(&format!(
+                "{discs} discs: {} positions, {} to be searched ({:.0} s)",
+                count(positions),
+                count(searched),
+                started.elapsed().as_secs_f64()
+            ));
+        },
+    )
+    .map_err(Failure::error)?;
+    let bytes = book.to_bytes();
+    std::fs::write(&arguments.out, &bytes).map_err(|error| {
+        Failure::error(format!("cannot write {}: {error}", arguments.out.display()))
+    })?;
+    let built = Built {
+        path: arguments.out.display().to_string(),
+        positions: book.len(),
+        bytes: bytes.len(),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    output.result(&built, || {
+        format!(
+            "{}: {} positions in {} bytes",
+            built.path,
+            count(built.positions),
+            count(built.bytes)
+        )
+    })
+}
+
+fn check(arguments: &Check, output: &Output) -> Result<(), Failure> {
+    let started = Instant::now();
+    let book = Book::included();
+    let mut sample: Vec<_> = book
+        .entries()
+        .filter(|(board, _)| board.discs() >= arguments.least_discs)
+        .collect();
+    sample.shuffle(&mut Seed::new(arguments.seed).named("book check").rng());
+    sample.truncate(arguments.sample);
+    let wrong = sample
+        .par_iter()
+        .map_init(
+            || Solver::with_table_bits(20),
+            |solver, (board, column)| solver.best_column(board) != *column,
+        )
+        .filter(|&wrong| wrong)
+        .count();
+    let checked = Checked {
+        positions: book.len(),
+        checked: sample.len(),
+        wrong,
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    output.result(&checked, || {
+        format!(
+            "{} of {} positions solved again, {} wrong",
+            count(checked.checked),
+            count(checked.positions),
+            count(checked.wrong)
+        )
+    })?;
+    if wrong > 0 {
+        return Err(Failure::error(
+            "the book is wrong; make it again with `esper book build`",
+        ));
+    }
+    Ok(())
+}

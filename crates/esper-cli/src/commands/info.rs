@@ -1,0 +1,162 @@
+//! `esper info`: what a data set holds.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use esper_data::{Bar, BehaviourSummary, Distribution, Space, Statistics};
+use serde::Serialize;
+
+use super::collect::behaviour_table;
+use crate::output::{Failure, Output, count, number};
+
+/// Bars of the histogram of returns.
+const BARS: usize = 10;
+
+#[derive(clap::Args)]
+#[command(after_help = "Example:  esper info connect-four.parquet")]
+pub(crate) struct Arguments {
+    /// A data set: a Parquet file written by `esper collect`
+    data: PathBuf,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Info {
+    path: String,
+    task: Option<String>,
+    steps: usize,
+    episodes: usize,
+    mean_return: f64,
+    mean_length: f64,
+    seconds: f64,
+    behaviours: Vec<BehaviourSummary>,
+    seed: Option<u64>,
+    bytes: u64,
+    observation_space: Space,
+    action_space: Space,
+    returns: Distribution,
+    lengths: Distribution,
+    terminated: usize,
+    truncated: usize,
+    histogram: Vec<Bar>,
+    suspicions: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
+    let started = Instant::now();
+    let data = esper_data::read(&arguments.data).map_err(Failure::error)?;
+    let seconds = started.elapsed().as_secs_f64();
+
+    let statistics = Statistics::of(&data);
+    let (returns, lengths) = (statistics.returns(), statistics.lengths());
+    let ends = || (0..data.episodes()).map(|episode| data.end(episode));
+    let metadata = data.metadata().clone();
+    let info = Info {
+        path: arguments.data.display().to_string(),
+        task: metadata.task,
+        steps: data.steps(),
+        episodes: data.episodes(),
+        mean_return: returns.mean,
+        mean_length: lengths.mean,
+        seconds,
+        behaviours: statistics.behaviours(),
+        seed: metadata.seed,
+        bytes: std::fs::metadata(&arguments.data).map_or(0, |file| file.len()),
+        observation_space: metadata.observation_space,
+        action_space: metadata.action_space,
+        returns,
+        lengths,
+        terminated: ends().filter(|end| end.terminated).count(),
+        truncated: ends().filter(|end| end.truncated).count(),
+        histogram: statistics.histogram(BARS),
+        suspicions: esper_data::suspicions(&data),
+    };
+    output.result(&info, || text(&info))
+}
+
+fn text(info: &Info) -> String {
+    let mut text = format!(
+        "{}  ({:.1} MB, read in {:.2} s)\n\n",
+        info.path,
+        info.bytes as f64 / 1e6,
+        info.seconds
+    );
+    let made = match (&info.task, info.seed) {
+        (Some(task), Some(seed)) => format!("{task}, seed {seed}"),
+        (Some(task), None) => task.clone(),
+        (None, _) => "unknown".to_owned(),
+    };
+    text += &format!("  task         {made}\n");
+    text += &format!("  observation  {}\n", info.observation_space);
+    text += &format!("  action       {}\n", info.action_space);
+    text += &format!(
+        "  episodes     {} in {} steps; {} terminated, {} truncated\n",
+        count(info.episodes),
+        count(info.steps),
+        count(info.terminated),
+        count(info.truncated)
+    );
+    let distribution = |name: &str, d: &Distribution| {
+        format!(
+            "  {name:<12} mean {:.3}, std {:.3}, min {}, median {}, max {}\n",
+            d.mean,
+            d.std,
+            number(d.min),
+            number(d.median),
+            number(d.max)
+        )
+    };
+    text += &distribution("return", &info.returns);
+    text += &distribution("length", &info.lengths);
+
+    text += "\n";
+    let all = BehaviourSummary {
+        name: "all".to_owned(),
+        episodes: info.episodes,
+        steps: info.steps,
+        mean_return: info.mean_return,
+        mean_length: info.mean_length,
+    };
+    text += &behaviour_table(&info.behaviours, &all);
+    text += "\n  episodes by return\n";
+    text += &bars(&info.histogram);
+    if !info.suspicions.is_empty() {
+        text += "\n  to look at\n";
+        for suspicion in &info.suspicions {
+            text += &format!("  - {suspicion}\n");
+        }
+    }
+    text
+}
+
+/// A histogram in characters, the fullest bar 40 wide.
+fn bars(histogram: &[Bar]) -> String {
+    let most = histogram
+        .iter()
+        .map(|bar| bar.episodes)
+        .max()
+        .unwrap_or(0)
+        .max(1);
+    let label = |bar: &Bar| {
+        if bar.low == bar.high {
+            number(bar.low)
+        } else {
+            format!("{} to {}", number(bar.low), number(bar.high))
+        }
+    };
+    let width = histogram
+        .iter()
+        .map(|bar| label(bar).len())
+        .max()
+        .unwrap_or(0);
+    let line = |bar: &Bar| {
+        let length = (40 * bar.episodes).div_ceil(most);
+        format!(
+            "  {:>width$}  {:<40}  {}\n",
+            label(bar),
+            "#".repeat(length),
+            count(bar.episodes)
+        )
+    };
+    histogram.iter().map(line).collect()
+}

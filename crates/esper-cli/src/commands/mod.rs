@@ -1,0 +1,6 @@
+//! One file a command: its arguments, what it does, what it prints.
+
+pub(crate) mod book;
+pub(crate) mod collect;
+pub(crate) mod info;
+pub(crate) mod tasks;

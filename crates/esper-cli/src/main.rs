@@ -1,0 +1,86 @@
+//! The `esper` program: arguments, progress and printing. Everything else is in the libraries.
+
+mod commands;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::{book, collect, info, tasks};
+use output::{Failure, Output};
+
+/// Decisions from logged data in an uncertain world: ask for an average return, and get it.
+///
+/// Methods that imitate trajectories with a high return also imitate luck. esper tells the two apart.
+/// This version has the worlds and their data; the learning is being built on top of them.
+#[derive(Parser)]
+#[command(
+    name = "esper",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
+#[command(
+    after_help = "Start with:  esper tasks\n             esper collect gambling\n             esper info gambling.parquet"
+)]
+struct Arguments {
+    /// Print one JSON document to standard output, and nothing else there
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// Show no progress and no notes
+    #[arg(long, short, global = true)]
+    quiet: bool,
+
+    /// Use this many threads [default: one a core]; results do not depend on it
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the tasks that are built in, and what each shows
+    Tasks,
+    /// Play a task and write the episodes to a Parquet file
+    Collect(collect::Arguments),
+    /// Describe a data set: sizes, returns, a histogram, and what looks wrong
+    Info(info::Arguments),
+    /// Make or check the Connect Four opening book (for maintainers)
+    #[command(subcommand)]
+    Book(book::Command),
+}
+
+fn main() -> ExitCode {
+    let print_panic = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !esper_data::panics_are_caught() {
+            print_panic(panic);
+        }
+    }));
+    let arguments = Arguments::parse();
+    let output = Output::new(arguments.json, arguments.quiet);
+    match run(arguments, &output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => output.fail(&failure),
+    }
+}
+
+fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
+    if let Some(threads) = arguments.threads {
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(usize::from(threads))
+            .build_global()
+            .map_err(|error| Failure::error(format!("cannot start {threads} threads: {error}")))?;
+    }
+    match arguments.command {
+        Command::Tasks => tasks::run(output),
+        Command::Collect(arguments) => collect::run(&arguments, output),
+        Command::Info(arguments) => info::run(&arguments, output),
+        Command::Book(command) => book::run(&command, output),
+    }
+}

@@ -1,0 +1,168 @@
+//! Where words go: results to standard output, everything else to standard error; and how failures end.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+/// How the user wants to be spoken to.
+pub(crate) struct Output {
+    json: bool,
+    quiet: bool,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool, quiet: bool) -> Self {
+        Output { json, quiet }
+    }
+
+    /// Whether notes and progress are wanted.
+    pub(crate) fn talks(&self) -> bool {
+        !self.quiet
+    }
+
+    /// Prints a result: as JSON if that was asked for, else as text.
+    pub(crate) fn result(
+        &self,
+        json: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        let printed = if self.json {
+            serde_json::to_string_pretty(json)
+                .map_err(|error| Failure::error(format!("cannot write JSON: {error}")))?
+        } else {
+            text()
+        };
+        match writeln!(std::io::stdout(), "{}", printed.trim_end()) {
+            // Whoever read the output has seen enough (`esper info … | head`).
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            other => other.map_err(|error| Failure::error(format!("standard output: {error}"))),
+        }
+    }
+
+    /// Something the user should know beside the result.
+    pub(crate) fn note(&self, note: &str) {
+        if self.talks() {
+            eprintln!("note: {note}");
+        }
+    }
+
+    /// Says why the program failed.
+    pub(crate) fn fail(&self, failure: &Failure) -> ExitCode {
+        eprintln!("error: {}", failure.message);
+        ExitCode::from(failure.status)
+    }
+}
+
+/// Why the program ends without success.
+pub(crate) struct Failure {
+    message: String,
+    status: u8,
+}
+
+impl Failure {
+    /// Something went wrong: status 1.
+    pub(crate) fn error(message: impl ToString) -> Self {
+        Failure {
+            message: message.to_string(),
+            status: 1,
+        }
+    }
+
+    /// The command was used wrongly: status 2.
+    pub(crate) fn misuse(message: impl ToString) -> Self {
+        Failure {
+            message: message.to_string(),
+            status: 2,
+        }
+    }
+
+    /// The user pressed Ctrl-C: status 130, as shells have it.
+    pub(crate) fn interrupted() -> Self {
+        Failure {
+            message: "interrupted; nothing was written".to_owned(),
+            status: 130,
+        }
+    }
+}
+
+/// A whole number with separators: 1,000,000.
+pub(crate) fn count(number: usize) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A number with up to three decimals: 1, 0.5, -2.167.
+pub(crate) fn number(value: f64) -> String {
+    let fixed = format!("{value:.3}");
+    let trimmed = fixed.trim_end_matches('0').trim_end_matches('.');
+    if trimmed == "-0" {
+        "0".to_owned()
+    } else {
+        trimmed.to_owned()
+    }
+}
+
+/// A table with aligned columns: the first to the left, the others to the right.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let padding = " ".repeat(widths[column] - cell.chars().count());
+            match column {
+                0 => line.extend(["  ", cell, &padding]),
+                _ => line.extend(["  ", &padding, cell]),
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_three() {
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(count),
+            ["0", "999", "1,000", "1,234,567"].map(str::to_owned)
+        );
+    }
+
+    #[test]
+    fn decimals_are_shown_where_there_are_some() {
+        assert_eq!(
+            [1.0, 0.5, -13.0 / 6.0, 100.0, -0.0001].map(number),
+            ["1", "0.5", "-2.167", "100", "0"].map(str::to_owned)
+        );
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        assert_eq!(
+            table(&[row(["name", "n"]), row(["a", "100"])]),
+            "  name    n\n  a     100\n"
+        );
+    }
+}

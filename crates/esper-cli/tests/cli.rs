@@ -1,0 +1,297 @@
+//! The program as its users meet it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn esper(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_esper"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("the program starts")
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("standard output is one JSON document")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn files_in(folder: &TempDir) -> Vec<String> {
+    let entries = fs::read_dir(folder.path()).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn tasks_are_listed() {
+    let folder = folder();
+    let tasks = json(&esper(folder.path(), &["tasks", "--json"]));
+    let names: Vec<&str> = tasks
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| task["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["gambling", "connect-four", "twenty48"]);
+    let text = esper(folder.path(), &["tasks"]);
+    assert!(
+        String::from_utf8(text.stdout)
+            .unwrap()
+            .contains("Connect Four")
+    );
+}
+
+#[test]
+fn collecting_and_describing_agree() {
+    let folder = folder();
+    for task in ["gambling", "connect-four", "twenty48"] {
+        let collected = json(&esper(
+            folder.path(),
+            &["collect", task, "--steps", "3000", "--json"],
+        ));
+        let path = format!("{task}.parquet");
+        assert_eq!(collected["path"], path.as_str());
+        let described = json(&esper(folder.path(), &["info", &path, "--json"]));
+        for key in [
+            "path",
+            "task",
+            "steps",
+            "episodes",
+            "mean_return",
+            "mean_length",
+            "behaviours",
+        ] {
+            assert_eq!(collected[key], described[key], "{task}: {key}");
+        }
+        assert!(collected["steps"].as_u64().unwrap() >= 3000);
+        assert!(described["seconds"].is_number() && collected["seconds"].is_number());
+        let text = esper(folder.path(), &["info", &path]);
+        assert!(text.status.success());
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_with_any_number_of_threads() {
+    let folder = folder();
+    let collect = |seed: &str, threads: &str, out: &str| {
+        let output = esper(
+            folder.path(),
+            &[
+                "collect",
+                "connect-four",
+                "--steps",
+                "20000",
+                "--seed",
+                seed,
+                "--threads",
+                threads,
+                "--out",
+                out,
+            ],
+        );
+        assert!(output.status.success(), "{}", stderr(&output));
+        fs::read(folder.path().join(out)).unwrap()
+    };
+    let one = collect("3", "1", "one.parquet");
+    assert!(one == collect("3", "4", "four.parquet"));
+    assert!(one != collect("4", "1", "other.parquet"));
+}
+
+#[test]
+fn twenty48_says_that_it_has_no_expert() {
+    let folder = folder();
+    let output = esper(folder.path(), &["collect", "twenty48", "--steps", "10"]);
+    assert!(stderr(&output).contains("no expert"));
+    let quiet = esper(
+        folder.path(),
+        &["collect", "twenty48", "--steps", "10", "--force", "--quiet"],
+    );
+    assert!(quiet.status.success() && quiet.stderr.is_empty());
+}
+
+/// Arguments, exit status, and words that the message must contain.
+#[test]
+fn wrong_use_is_explained() {
+    let folder = folder();
+    fs::write(folder.path().join("taken.parquet"), "precious").unwrap();
+    fs::write(folder.path().join("text.parquet"), "no Parquet").unwrap();
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    let cases: &[(&[&str], i32, &str)] = &[
+        (
+            &["collect", "chess"],
+            2,
+            "there are gambling, connect-four, twenty48",
+        ),
+        (
+            &["collect", "gambling", "--steps", "0"],
+            2,
+            "at least one step",
+        ),
+        (&["collect", "gambling", "--steps", "-5"], 2, "--steps"),
+        (
+            &["collect", "gambling", "--steps", "many"],
+            2,
+            "not a whole number",
+        ),
+        (
+            &["collect", "gambling", "--steps", "1e6"],
+            2,
+            "not a whole number",
+        ),
+        (
+            &["collect", "gambling", "--steps", "99999999999999"],
+            2,
+            "at most 1,000,000,000",
+        ),
+        (
+            &["collect", "gambling", "--steps", "99999999999999999999999"],
+            2,
+            "not a whole number",
+        ),
+        (&["collect", "gambling", "--seed", "x"], 2, "--seed"),
+        (&["collect", "gambling", "--threads", "0"], 2, "--threads"),
+        (
+            &["collect", "gambling", "--behaviour", "expert"],
+            2,
+            "it has random",
+        ),
+        (
+            &["collect", "connect-four", "--epsilon", "2"],
+            2,
+            "from 0 to 1",
+        ),
+        (
+            &["collect", "gambling", "--out", "taken.parquet"],
+            1,
+            "--force",
+        ),
+        (
+            &["collect", "gambling", "--out", "folder", "--force"],
+            1,
+            "folder",
+        ),
+        (
+            &["collect", "gambling", "--out", "no/such/folder.parquet"],
+            1,
+            "no/such/folder.parquet",
+        ),
+        (&["info", "missing.parquet"], 1, "missing.parquet"),
+        (&["info", "folder"], 1, "folder"),
+        (
+            &["info", "text.parquet"],
+            1,
+            "cannot be read as a Parquet file",
+        ),
+        (&["dance"], 2, "dance"),
+        (
+            &[
+                "book",
+                "build",
+                "--out",
+                "book.bin",
+                "--database",
+                "text.parquet",
+            ],
+            1,
+            "not the database",
+        ),
+    ];
+    let before = files_in(&folder);
+    for (arguments, status, words) in cases {
+        let output = esper(folder.path(), arguments);
+        let message = stderr(&output);
+        assert_eq!(
+            output.status.code(),
+            Some(*status),
+            "{arguments:?}: {message}"
+        );
+        assert!(message.contains(words), "{arguments:?}: {message}");
+        assert!(message.starts_with("error: "), "{arguments:?}: {message}");
+        assert!(!message.contains("panicked"), "{arguments:?}: {message}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+    assert_eq!(files_in(&folder), before, "nothing was left behind");
+    assert_eq!(
+        fs::read(folder.path().join("taken.parquet")).unwrap(),
+        b"precious"
+    );
+}
+
+#[test]
+fn a_truncated_file_is_explained() {
+    let folder = folder();
+    esper(folder.path(), &["collect", "gambling", "--steps", "1000"]);
+    let path = folder.path().join("gambling.parquet");
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let output = esper(folder.path(), &["info", "gambling.parquet"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot be read as a Parquet file"));
+}
+
+/// Ctrl-C in the middle leaves nothing under the final name, and no temporary file.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_collection_leaves_nothing() {
+    let folder = folder();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_esper"))
+        .args(["collect", "twenty48", "--steps", "1000000000", "--quiet"])
+        .current_dir(folder.path())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    while files_in(&folder).is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(interrupt.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(files_in(&folder), Vec::<String>::new());
+}
+
+#[test]
+fn a_maintainer_can_check_the_book() {
+    let folder = folder();
+    let checked = json(&esper(
+        folder.path(),
+        &["book", "check", "--sample", "20", "--json"],
+    ));
+    assert_eq!(
+        (&checked["checked"], &checked["wrong"]),
+        (&20.into(), &0.into())
+    );
+}
+
+#[test]
+fn help_has_examples() {
+    let folder = folder();
+    for arguments in [&["--help"][..], &["collect", "--help"], &["info", "--help"]] {
+        let output = esper(folder.path(), arguments);
+        assert!(output.status.success());
+        assert!(
+            String::from_utf8(output.stdout)
+                .unwrap()
+                .contains("esper collect")
+                || arguments[0] == "info"
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! What can be wrong with data, said so that its owner can mend it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The operating system refused.
+    #[error("{path}: {source}", path = path.display())]
+    Io {
+        /// The file in question.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file would have been overwritten.
+    #[error("{path} already exists; choose another path, or say that it may be overwritten", path = .0.display())]
+    Exists(PathBuf),
+    /// The file is no Parquet file, or a damaged one.
+    #[error("{path} cannot be read as a Parquet file: {reason}", path = path.display())]
+    NotParquet {
+        /// The file in question.
+        path: PathBuf,
+        /// What the reader found.
+        reason: String,
+    },
+    /// The file is Parquet, but not a data set of this program.
+    #[error("{path} is not an esper data set: {reason}", path = path.display())]
+    NotADataset {
+        /// The file in question.
+        path: PathBuf,
+        /// What is missing or different.
+        reason: String,
+    },
+    /// The file is a data set, but what it holds contradicts itself.
+    #[error("{path}: {problem}", path = path.display())]
+    InvalidFile {
+        /// The file in question.
+        path: PathBuf,
+        /// What is wrong, with its row or column.
+        problem: String,
+    },
+    /// Data handed over in memory contradicts itself.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl DataError {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        DataError::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// The same problem, known to be in a file.
+    pub(crate) fn in_file(self, path: &Path) -> Self {
+        match self {
+            DataError::Invalid(problem) => DataError::InvalidFile {
+                path: path.to_owned(),
+                problem,
+            },
+            other => other,
+        }
+    }
+}

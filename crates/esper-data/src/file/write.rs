@@ -1,0 +1,295 @@
+//! Writing: streamed row group by row group into a temporary file, which takes its final name only when complete.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::types::UInt16Type;
+use arrow_array::{
+    ArrayRef, BooleanArray, DictionaryArray, FixedSizeListArray, Float32Array, Int32Array,
+    RecordBatch, StringArray, UInt8Array, UInt16Array,
+};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{ArrowError, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+use tempfile::NamedTempFile;
+
+use super::{FORMAT, Header, METADATA_KEY, cell_field, column, schema};
+use crate::cells::Cells;
+use crate::dataset::{Dataset, Metadata};
+use crate::error::DataError;
+use crate::space::Space;
+
+/// Writes a data set that arrives in parts, each a row group of the file.
+///
+/// Nothing appears under the final name before [`DatasetWriter::finish`]; a writer that is dropped leaves nothing.
+pub struct DatasetWriter {
+    path: PathBuf,
+    overwrite: bool,
+    metadata: Metadata,
+    behaviours: Vec<String>,
+    schema: Arc<Schema>,
+    writer: ArrowWriter<BufWriter<File>>,
+    temporary: NamedTempFile,
+    steps: usize,
+    episodes: usize,
+}
+
+impl DatasetWriter {
+    /// Starts a file. `behaviours` are the names that every part will have; none if nothing is known about them.
+    pub fn create(
+        path: &Path,
+        metadata: &Metadata,
+        behaviours: &[String],
+        overwrite: bool,
+    ) -> Result<Self, DataError> {
+        if !overwrite && path.exists() {
+            return Err(DataError::Exists(path.to_owned()));
+        }
+        if path.is_dir() {
+            let source = std::io::Error::from(std::io::ErrorKind::IsADirectory);
+            return Err(DataError::io(path, source));
+        }
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        // In the same folder, so that taking the final name is one atomic step.
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".esper-").suffix(".partial");
+        // As readable as any file the user makes, which temporary files by default are not.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let temporary = builder
+            .tempfile_in(folder)
+            .map_err(|source| DataError::io(path, source))?;
+        let file = temporary
+            .reopen()
+            .map_err(|source| DataError::io(path, source))?;
+        let schema = Arc::new(schema(metadata, !behaviours.is_empty()));
+        let writer = ArrowWriter::try_new(BufWriter::new(file), schema.clone(), Some(properties()))
+            .map_err(|error| failure(path, error))?;
+        Ok(DatasetWriter {
+            path: path.to_owned(),
+            overwrite,
+            metadata: metadata.clone(),
+            behaviours: behaviours.to_vec(),
+            schema,
+            writer,
+            temporary,
+            steps: 0,
+            episodes: 0,
+        })
+    }
+
+    /// Appends a part as one row group. Its spaces and behaviours must be those the file was started with.
+    pub fn write(&mut self, part: &Dataset) -> Result<(), DataError> {
+        if part.metadata().observation_space != self.metadata.observation_space
+            || part.metadata().action_space != self.metadata.action_space
+            || part.provenance().names != self.behaviours
+        {
+            let problem = "a part has other spaces or behaviours than the file was started with";
+            return Err(DataError::Invalid(problem.to_owned()));
+        }
+        let rows = record_batch(part, self.episodes, self.schema.clone())
+            .map_err(|error| failure(&self.path, error.into()))?;
+        self.writer
+            .write(&rows)
+            .and_then(|()| self.writer.flush())
+            .map_err(|error| failure(&self.path, error))?;
+        self.steps += part.steps();
+        self.episodes += part.episodes();
+        Ok(())
+    }
+
+    /// Completes the file and gives it its name.
+    pub fn finish(self) -> Result<(), DataError> {
+        let DatasetWriter {
+            path,
+            overwrite,
+            metadata,
+            mut writer,
+            temporary,
+            ..
+        } = self;
+        let header = Header {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            steps: self.steps,
+            episodes: self.episodes,
+            behaviours: self.behaviours,
+            metadata,
+        };
+        let header = serde_json::to_string(&header)
+            .map_err(|error| DataError::Invalid(format!("metadata: {error}")))?;
+        writer.append_key_value_metadata(KeyValue::new(METADATA_KEY.to_owned(), header));
+        let buffer = writer.into_inner().map_err(|error| failure(&path, error))?;
+        let file = buffer
+            .into_inner()
+            .map_err(|error| DataError::io(&path, error.into_error()))?;
+        file.sync_all()
+            .map_err(|source| DataError::io(&path, source))?;
+
+        let named = if overwrite {
+            temporary.persist(&path)
+        } else {
+            temporary.persist_noclobber(&path)
+        };
+        match named {
+            Ok(_) => Ok(()),
+            Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => {
+                Err(DataError::Exists(path))
+            }
+            Err(error) => Err(DataError::io(&path, error.error)),
+        }
+    }
+}
+
+impl Dataset {
+    /// Writes the whole data set to a file.
+    pub fn write(&self, path: &Path, overwrite: bool) -> Result<(), DataError> {
+        let behaviours = &self.provenance().names;
+        let mut writer = DatasetWriter::create(path, self.metadata(), behaviours, overwrite)?;
+        writer.write(self)?;
+        writer.finish()
+    }
+}
+
+/// One part as arrow columns, its episodes numbered from `first_episode`.
+fn record_batch(
+    part: &Dataset,
+    first_episode: usize,
+    schema: Arc<Schema>,
+) -> Result<RecordBatch, ArrowError> {
+    let steps = part.steps();
+    let (mut episode, mut step) = (Vec::with_capacity(steps), Vec::with_capacity(steps));
+    let (mut terminated, mut truncated) = (vec![false; steps], vec![false; steps]);
+    let mut observation_rows = Vec::with_capacity(steps);
+    let mut is_last = vec![false; steps];
+    for e in 0..part.episodes() {
+        let range = part.episode_steps(e);
+        let last = range.end - 1;
+        terminated[last] = part.end(e).terminated;
+        truncated[last] = part.end(e).truncated;
+        is_last[last] = true;
+        episode.extend(std::iter::repeat_n((first_episode + e) as i32, range.len()));
+        step.extend(0..range.len() as i32);
+        observation_rows.extend(range.map(|step| step + e));
+    }
+
+    let observation_space = &part.metadata().observation_space;
+    let next_rows: Vec<usize> = observation_rows.iter().map(|row| row + 1).collect();
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from(episode)),
+        Arc::new(Int32Array::from(step)),
+        values(
+            observation_space,
+            part.observations(),
+            &observation_rows,
+            None,
+        )?,
+        values(
+            &part.metadata().action_space,
+            part.actions(),
+            &(0..steps).collect::<Vec<_>>(),
+            None,
+        )?,
+        Arc::new(Float32Array::from(part.rewards().to_vec())),
+        Arc::new(BooleanArray::from(terminated)),
+        Arc::new(BooleanArray::from(truncated)),
+    ];
+    if schema.field_with_name(column::BEHAVIOUR).is_ok() {
+        columns.push(behaviours(part)?);
+    }
+    columns.push(values(
+        observation_space,
+        part.observations(),
+        &next_rows,
+        Some(is_last.into()),
+    )?);
+    RecordBatch::try_new(schema, columns)
+}
+
+/// The chosen rows of a column of cells, as the arrow type of their space; null where `valid` is false.
+fn values(
+    space: &Space,
+    cells: &Cells,
+    rows: &[usize],
+    valid: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    fn chosen<T: Copy>(values: &[T], rows: &[usize], width: usize) -> Vec<T> {
+        let mut chosen = Vec::with_capacity(rows.len() * width);
+        for &row in rows {
+            chosen.extend_from_slice(&values[row * width..(row + 1) * width]);
+        }
+        chosen
+    }
+    let width = space.cells();
+    let scalar = matches!(space, Space::Discrete { .. });
+    let nulls = if scalar { valid.clone() } else { None };
+    let array: ArrayRef = match cells {
+        Cells::Byte(v) => Arc::new(UInt8Array::try_new(chosen(v, rows, width).into(), nulls)?),
+        Cells::Short(v) => Arc::new(UInt16Array::try_new(chosen(v, rows, width).into(), nulls)?),
+        Cells::Float(v) => Arc::new(Float32Array::try_new(chosen(v, rows, width).into(), nulls)?),
+    };
+    if scalar {
+        return Ok(array);
+    }
+    let field = cell_field(array.data_type().clone());
+    Ok(Arc::new(FixedSizeListArray::try_new(
+        field,
+        width as i32,
+        array,
+        valid,
+    )?))
+}
+
+/// The name of the behaviour of every step, as a dictionary.
+fn behaviours(part: &Dataset) -> Result<ArrayRef, ArrowError> {
+    let provenance = part.provenance();
+    let mut keys = Vec::with_capacity(part.steps());
+    for (episode, &behaviour) in provenance.of_episode.iter().enumerate() {
+        keys.extend(std::iter::repeat_n(behaviour, part.length(episode)));
+    }
+    let names = StringArray::from_iter_values(&provenance.names);
+    Ok(Arc::new(DictionaryArray::<UInt16Type>::try_new(
+        keys.into(),
+        Arc::new(names),
+    )?))
+}
+
+/// Dictionaries make small integers a few bits each; counters are best as differences.
+fn properties() -> WriterProperties {
+    let counter = |name: &str| ColumnPath::from(name);
+    WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_column_dictionary_enabled(counter(column::EPISODE), false)
+        .set_column_encoding(counter(column::EPISODE), Encoding::DELTA_BINARY_PACKED)
+        .set_column_dictionary_enabled(counter(column::STEP), false)
+        .set_column_encoding(counter(column::STEP), Encoding::DELTA_BINARY_PACKED)
+        .build()
+}
+
+/// A failed write is nearly always the system's refusal (a full disk); keep its words.
+fn failure(path: &Path, error: ParquetError) -> DataError {
+    match error {
+        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+            Ok(source) => DataError::io(path, *source),
+            Err(other) => DataError::InvalidFile {
+                path: path.to_owned(),
+                problem: other.to_string(),
+            },
+        },
+        other => DataError::InvalidFile {
+            path: path.to_owned(),
+            problem: other.to_string(),
+        },
+    }
+}

@@ -1,0 +1,25 @@
+//! Logged episodes at rest.
+//!
+//! A [`Dataset`] holds episodes in columns; its [`Metadata`] says what they mean, as [`Space`]s. It is written to and
+//! read from Parquet ([`DatasetWriter`], [`read`]), summed up by [`Statistics`], and handed to training
+//! as [`PackedBatch`]es. [`Seed`] is where all randomness of the project comes from.
+//!
+//! Nothing here knows of learning or of tasks.
+
+mod cells;
+mod dataset;
+mod error;
+mod file;
+mod packed;
+mod seed;
+mod space;
+mod statistics;
+
+pub use cells::{Cell, CellType, Cells};
+pub use dataset::{Columns, Dataset, End, Metadata, Provenance};
+pub use error::DataError;
+pub use file::{DatasetWriter, Header, panics_are_caught, read};
+pub use packed::PackedBatch;
+pub use seed::{Rng, Seed};
+pub use space::{CellError, MAX_CATEGORIES, MAX_CELLS, Space};
+pub use statistics::{Bar, BehaviourSummary, Distribution, Statistics, suspicions};

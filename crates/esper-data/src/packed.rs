@@ -1,0 +1,169 @@
+//! Packed batches: episodes of different lengths as dense rows, without padding.
+//!
+//! Episodes are sorted longest first and laid out time-major: the first steps of all of them, then the second steps
+//! of those that have one, and so on. What is still alive at time `t` is then always a prefix of the batch, which is
+//! what a recurrent network steps over, and a network without memory sees plain rows.
+//!
+//! ```text
+//! lengths 3, 2, 1      time  0 0 0  1 1  2       batch_sizes 3, 2, 1
+//!                   episode  a b c  a b  a
+//! ```
+
+use crate::dataset::Dataset;
+
+/// Which steps of a data set a batch holds, and in what order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PackedBatch {
+    episodes: Vec<usize>,
+    batch_sizes: Vec<usize>,
+    steps: Vec<usize>,
+    observations: Vec<usize>,
+}
+
+impl PackedBatch {
+    /// An empty batch, to be filled.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Fills the batch with whole episodes, reusing its memory.
+    ///
+    /// Episodes of equal length keep the order they were given in; an episode may be given twice.
+    pub fn fill(&mut self, data: &Dataset, episodes: &[usize]) {
+        self.episodes.clear();
+        self.episodes.extend_from_slice(episodes);
+        self.episodes
+            .sort_by_key(|&episode| std::cmp::Reverse(data.length(episode)));
+        self.batch_sizes.clear();
+        self.steps.clear();
+        self.observations.clear();
+
+        let longest = self
+            .episodes
+            .first()
+            .map_or(0, |&episode| data.length(episode));
+        let mut alive = self.episodes.len();
+        for time in 0..longest {
+            while data.length(self.episodes[alive - 1]) <= time {
+                alive -= 1;
+            }
+            self.batch_sizes.push(alive);
+            for &episode in &self.episodes[..alive] {
+                self.steps.push(data.episode_steps(episode).start + time);
+                self.observations
+                    .push(data.episode_observations(episode).start + time);
+            }
+        }
+    }
+
+    /// The number of packed rows: the steps of all episodes together.
+    pub fn rows(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// The episodes, longest first.
+    pub fn episodes(&self) -> &[usize] {
+        &self.episodes
+    }
+
+    /// How many episodes have a step at each time. Never grows.
+    pub fn batch_sizes(&self) -> &[usize] {
+        &self.batch_sizes
+    }
+
+    /// For every row its step: the row of [`Dataset::actions`] and [`Dataset::rewards`].
+    pub fn steps(&self) -> &[usize] {
+        &self.steps
+    }
+
+    /// For every row the observation it acts on: the row of [`Dataset::observations`]. The one it leads to is the next.
+    pub fn observations(&self) -> &[usize] {
+        &self.observations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::{Columns, End, Metadata, Provenance};
+    use crate::seed::Seed;
+    use crate::{Cells, Space};
+    use rand::RngExt;
+
+    /// A world whose observation numbers the steps of an episode and whose reward numbers the episode.
+    fn numbered(lengths: &[usize]) -> Dataset {
+        let metadata = Metadata {
+            task: None,
+            seed: None,
+            observation_space: Space::Discrete { n: 1000 },
+            action_space: Space::Discrete { n: 1 },
+        };
+        let columns = Columns {
+            lengths: lengths.to_vec(),
+            ends: vec![End::default(); lengths.len()],
+            observations: Cells::Short(
+                lengths
+                    .iter()
+                    .flat_map(|&length| 0..=length as u16)
+                    .collect(),
+            ),
+            actions: Cells::Byte(vec![0; lengths.iter().sum()]),
+            rewards: lengths
+                .iter()
+                .enumerate()
+                .flat_map(|(episode, &length)| vec![episode as f32; length])
+                .collect(),
+            provenance: Provenance::default(),
+        };
+        Dataset::new(metadata, columns).unwrap()
+    }
+
+    #[test]
+    fn rows_are_time_major_and_longest_first() {
+        let data = numbered(&[1, 3, 2]);
+        let mut batch = PackedBatch::new();
+        batch.fill(&data, &[0, 1, 2]);
+        assert_eq!(batch.episodes(), [1, 2, 0]);
+        assert_eq!(batch.batch_sizes(), [3, 2, 1]);
+        assert_eq!(batch.steps(), [1, 4, 0, 2, 5, 3]);
+        assert_eq!(batch.observations(), [2, 6, 0, 3, 7, 4]);
+    }
+
+    #[test]
+    fn every_step_of_every_episode_is_there_once_at_its_time() {
+        let mut rng = Seed::new(1).rng();
+        let lengths: Vec<usize> = (0..40).map(|_| rng.random_range(1..30)).collect();
+        let data = numbered(&lengths);
+        let episodes: Vec<usize> = (0..40).rev().collect();
+        let mut batch = PackedBatch::new();
+        batch.fill(&data, &[3]); // what was there before must not show
+        batch.fill(&data, &episodes);
+
+        assert_eq!(batch.rows(), data.steps());
+        let mut row = 0;
+        for (time, &size) in batch.batch_sizes().iter().enumerate() {
+            for &episode in &batch.episodes()[..size] {
+                assert_eq!(data.rewards()[batch.steps()[row]], episode as f32);
+                assert_eq!(
+                    data.observations().category(batch.observations()[row]),
+                    time
+                );
+                assert_eq!(
+                    data.observations().category(batch.observations()[row] + 1),
+                    time + 1
+                );
+                row += 1;
+            }
+        }
+        let mut steps = batch.steps().to_vec();
+        steps.sort_unstable();
+        assert_eq!(steps, (0..data.steps()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn nothing_packs_to_nothing() {
+        let mut batch = PackedBatch::new();
+        batch.fill(&numbered(&[2]), &[]);
+        assert_eq!((batch.rows(), batch.batch_sizes().len()), (0, 0));
+    }
+}

@@ -1,0 +1,427 @@
+//! Spaces: what an observation or an action looks like, as data.
+//!
+//! The names are Gymnasium's. A value of a space is a row of *cells*: small integers for the three categorical
+//! spaces, floats for [`Space::Box`]. A network sees *features*: categories are one-hot encoded, everything else
+//! is passed on as it is.
+//!
+//! ```
+//! use esper_data::Space;
+//!
+//! let board = Space::MultiDiscrete { nvec: vec![8; 16] };
+//! assert_eq!(board.cells(), 16);
+//! assert_eq!(board.features(), 128);
+//! ```
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use crate::cells::{CellType, Cells};
+
+/// The most categories one cell can have: what two bytes hold.
+pub const MAX_CATEGORIES: u32 = 1 << 16;
+
+/// The most cells one value can have. Far above any task here; keeps sizes read from a file from overflowing.
+pub const MAX_CELLS: usize = 1 << 24;
+
+/// A set of possible observations or actions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", deny_unknown_fields)]
+pub enum Space {
+    /// One of `n` categories, kept in one cell.
+    Discrete {
+        /// How many categories there are.
+        n: u32,
+    },
+    /// Several cells, each with categories of its own.
+    MultiDiscrete {
+        /// How many categories each cell has.
+        nvec: Vec<u32>,
+    },
+    /// Cells that are 0 or 1.
+    MultiBinary {
+        /// The shape the cells are laid out in, slowest axis first.
+        shape: Vec<usize>,
+    },
+    /// Cells that are real numbers.
+    Box {
+        /// The shape the cells are laid out in, slowest axis first.
+        shape: Vec<usize>,
+        /// `[low, high]` of every cell; absent when the space is unbounded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bounds: Option<Vec<[f32; 2]>>,
+    },
+}
+
+impl Space {
+    /// How many cells one value has.
+    pub fn cells(&self) -> usize {
+        match self {
+            Space::Discrete { .. } => 1,
+            Space::MultiDiscrete { nvec } => nvec.len(),
+            Space::MultiBinary { shape } | Space::Box { shape, .. } => shape.iter().product(),
+        }
+    }
+
+    /// How many numbers a network sees for one value.
+    pub fn features(&self) -> usize {
+        match self {
+            Space::Discrete { n } => *n as usize,
+            Space::MultiDiscrete { nvec } => nvec.iter().map(|&n| n as usize).sum(),
+            Space::MultiBinary { .. } | Space::Box { .. } => self.cells(),
+        }
+    }
+
+    /// The number a cell is stored as: the smallest that holds every value.
+    pub fn cell_type(&self) -> CellType {
+        let most = match self {
+            Space::Discrete { n } => *n,
+            Space::MultiDiscrete { nvec } => nvec.iter().copied().max().unwrap_or(0),
+            Space::MultiBinary { .. } => 2,
+            Space::Box { .. } => return CellType::Float,
+        };
+        if most <= 1 << 8 {
+            CellType::Byte
+        } else {
+            CellType::Short
+        }
+    }
+
+    /// Checks that the space itself makes sense; a space read from a file may not.
+    pub fn validate(&self) -> Result<(), String> {
+        let categories = |n: u32| match n {
+            0 => Err(format!("{self}: a cell has no categories")),
+            n if n > MAX_CATEGORIES => Err(format!(
+                "{self}: {n} categories in one cell; at most {MAX_CATEGORIES} are supported"
+            )),
+            _ => Ok(()),
+        };
+        match self {
+            Space::Discrete { n } => categories(*n)?,
+            Space::MultiDiscrete { nvec } => nvec.iter().try_for_each(|&n| categories(n))?,
+            Space::MultiBinary { .. } => {}
+            Space::Box { shape, bounds } => {
+                let cells = checked_cells(shape);
+                if let Some(bounds) = bounds {
+                    if Some(bounds.len()) != cells {
+                        return Err(format!("{self}: {} bounds for its cells", bounds.len()));
+                    }
+                    if let Some([low, high]) = bounds
+                        .iter()
+                        .find(|[low, high]| low > high || low.is_nan() || high.is_nan())
+                    {
+                        return Err(format!("{self}: low {low} is not at or below high {high}"));
+                    }
+                }
+            }
+        }
+        let cells = match self {
+            Space::Discrete { .. } => Some(1),
+            Space::MultiDiscrete { nvec } => Some(nvec.len()),
+            Space::MultiBinary { shape } | Space::Box { shape, .. } => checked_cells(shape),
+        };
+        match cells {
+            Some(1..=MAX_CELLS) => Ok(()),
+            Some(0) => Err(format!("{self}: has no cells")),
+            _ => Err(format!("{self}: more than {MAX_CELLS} cells")),
+        }
+    }
+
+    /// Checks that every row of `cells` is a value of this space. The error names the first row that is not.
+    pub fn check(&self, cells: &Cells) -> Result<(), CellError> {
+        let width = self.cells();
+        match (self, cells) {
+            (Space::Discrete { n }, _) => below(cells, width, |_| *n),
+            (Space::MultiDiscrete { nvec }, _) => match nvec.as_slice() {
+                [first, rest @ ..] if rest.iter().all(|n| n == first) => {
+                    below(cells, width, |_| *first)
+                }
+                nvec => below(cells, width, |cell| nvec[cell]),
+            },
+            (Space::MultiBinary { .. }, _) => below(cells, width, |_| 2),
+            (Space::Box { .. }, Cells::Float(values)) => {
+                match values.iter().position(|value| !value.is_finite()) {
+                    None => Ok(()),
+                    Some(at) => Err(CellError {
+                        row: at / width,
+                        cell: at % width,
+                        problem: format!("{} is not a finite number", values[at]),
+                    }),
+                }
+            }
+            (Space::Box { .. }, _) => Err(CellError {
+                row: 0,
+                cell: 0,
+                problem: "holds integers where the space has real numbers".to_owned(),
+            }),
+        }
+    }
+
+    /// Writes the features of one row of cells: one-hot for categories, the numbers themselves otherwise.
+    ///
+    /// `row` indexes values, not cells; `features` has [`Space::features`] entries, which are all overwritten.
+    pub fn encode(&self, cells: &Cells, row: usize, features: &mut [f32]) {
+        let width = self.cells();
+        let range = row * width..(row + 1) * width;
+        match self {
+            Space::Discrete { .. } => {
+                features.fill(0.0);
+                features[cells.category(row)] = 1.0;
+            }
+            Space::MultiDiscrete { nvec } => {
+                features.fill(0.0);
+                let mut offset = 0;
+                for (&n, at) in nvec.iter().zip(range) {
+                    features[offset + cells.category(at)] = 1.0;
+                    offset += n as usize;
+                }
+            }
+            Space::MultiBinary { .. } | Space::Box { .. } => match cells {
+                Cells::Byte(values) => widen(&values[range], features, f32::from),
+                Cells::Short(values) => widen(&values[range], features, f32::from),
+                Cells::Float(values) => features.copy_from_slice(&values[range]),
+            },
+        }
+    }
+
+    /// Appends the indices of the features that are 1 in one row of a categorical space: the sparse form of
+    /// [`Space::encode`], which a first layer can sum as a few weight rows. `None` for [`Space::Box`].
+    pub fn active(&self, cells: &Cells, row: usize, indices: &mut Vec<u32>) -> Option<()> {
+        let width = self.cells();
+        let range = row * width..(row + 1) * width;
+        match self {
+            Space::Discrete { .. } => indices.push(cells.category(row) as u32),
+            Space::MultiDiscrete { nvec } => {
+                let mut offset = 0;
+                for (&n, at) in nvec.iter().zip(range) {
+                    indices.push(offset + cells.category(at) as u32);
+                    offset += n;
+                }
+            }
+            Space::MultiBinary { .. } => indices.extend(
+                range
+                    .enumerate()
+                    .filter(|&(_, at)| cells.category(at) == 1)
+                    .map(|(cell, _)| cell as u32),
+            ),
+            Space::Box { .. } => return None,
+        }
+        Some(())
+    }
+}
+
+/// Short and unambiguous, as Gymnasium prints them: `Discrete(7)`, `MultiBinary(2 x 7 x 6)`.
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let join = |shape: &[usize]| {
+            shape
+                .iter()
+                .map(usize::to_string)
+                .collect::<Vec<_>>()
+                .join(" x ")
+        };
+        match self {
+            Space::Discrete { n } => write!(f, "Discrete({n})"),
+            Space::MultiDiscrete { nvec } => match nvec.as_slice() {
+                [first, rest @ ..] if rest.iter().all(|n| n == first) => {
+                    write!(f, "MultiDiscrete({} cells of {first})", nvec.len())
+                }
+                nvec => write!(f, "MultiDiscrete({nvec:?})"),
+            },
+            Space::MultiBinary { shape } => write!(f, "MultiBinary({})", join(shape)),
+            Space::Box { shape, .. } => write!(f, "Box({})", join(shape)),
+        }
+    }
+}
+
+/// A cell that is not a value of its space.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellError {
+    /// The row (value) it is in.
+    pub row: usize,
+    /// The cell within the row.
+    pub cell: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl fmt::Display for CellError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "row {}, cell {}: {}", self.row, self.cell, self.problem)
+    }
+}
+
+/// Checks that every cell is a category below the limit of its place in the row.
+fn below(cells: &Cells, width: usize, limit: impl Fn(usize) -> u32) -> Result<(), CellError> {
+    fn first_bad<T: Copy + Into<u32>>(
+        values: &[T],
+        width: usize,
+        limit: impl Fn(usize) -> u32,
+    ) -> Option<(usize, usize, u32)> {
+        values
+            .chunks_exact(width)
+            .enumerate()
+            .find_map(|(row, values)| {
+                let cell = (0..width).find(|&cell| values[cell].into() >= limit(cell))?;
+                Some((row, cell, values[cell].into()))
+            })
+    }
+    let bad = match cells {
+        Cells::Byte(values) => first_bad(values, width, &limit),
+        Cells::Short(values) => first_bad(values, width, &limit),
+        Cells::Float(_) => {
+            return Err(CellError {
+                row: 0,
+                cell: 0,
+                problem: "holds real numbers where the space has categories".to_owned(),
+            });
+        }
+    };
+    match bad {
+        None => Ok(()),
+        Some((row, cell, value)) => Err(CellError {
+            row,
+            cell,
+            problem: format!("{value} is not below {}", limit(cell)),
+        }),
+    }
+}
+
+fn widen<T: Copy>(values: &[T], features: &mut [f32], convert: impl Fn(T) -> f32) {
+    for (feature, &value) in features.iter_mut().zip(values) {
+        *feature = convert(value);
+    }
+}
+
+/// The product of a shape, or `None` when it overflows.
+fn checked_cells(shape: &[usize]) -> Option<usize> {
+    shape
+        .iter()
+        .try_fold(1usize, |product, &n| product.checked_mul(n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn categories_become_one_hot_features() {
+        let space = Space::MultiDiscrete { nvec: vec![2, 3] };
+        let cells = Cells::Byte(vec![0, 0, 1, 2]);
+        let mut features = [9.0; 5];
+        space.encode(&cells, 1, &mut features);
+        assert_eq!(features, [0.0, 1.0, 0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn numbers_pass_through() {
+        let space = Space::Box {
+            shape: vec![2],
+            bounds: None,
+        };
+        let mut features = [0.0; 2];
+        space.encode(&Cells::Float(vec![1.5, -2.0, 3.0, 4.0]), 1, &mut features);
+        assert_eq!(features, [3.0, 4.0]);
+        assert_eq!(
+            space.active(&Cells::Float(vec![1.0, 2.0]), 0, &mut vec![]),
+            None
+        );
+    }
+
+    #[test]
+    fn active_indices_are_where_the_features_are_one() {
+        let spaces = [
+            (Space::Discrete { n: 4 }, Cells::Byte(vec![3, 1])),
+            (Space::Discrete { n: 500 }, Cells::Short(vec![3, 499])),
+            (
+                Space::MultiDiscrete {
+                    nvec: vec![3, 2, 4],
+                },
+                Cells::Byte(vec![0, 0, 0, 2, 1, 3]),
+            ),
+            (
+                Space::MultiBinary { shape: vec![2, 2] },
+                Cells::Byte(vec![0, 0, 0, 0, 1, 0, 1, 1]),
+            ),
+        ];
+        for (space, cells) in spaces {
+            for row in 0..2 {
+                let mut features = vec![0.0; space.features()];
+                space.encode(&cells, row, &mut features);
+                let mut indices = vec![];
+                space.active(&cells, row, &mut indices).unwrap();
+                let expected: Vec<u32> = (0..features.len() as u32)
+                    .filter(|&i| features[i as usize] == 1.0)
+                    .collect();
+                assert_eq!(indices, expected, "{space} row {row}");
+            }
+        }
+    }
+
+    #[test]
+    fn cells_take_the_smallest_type_that_holds_them() {
+        assert_eq!(Space::Discrete { n: 256 }.cell_type(), CellType::Byte);
+        assert_eq!(Space::Discrete { n: 257 }.cell_type(), CellType::Short);
+        assert_eq!(
+            Space::MultiDiscrete { nvec: vec![2, 300] }.cell_type(),
+            CellType::Short
+        );
+    }
+
+    #[test]
+    fn values_outside_the_space_are_named() {
+        let space = Space::MultiDiscrete { nvec: vec![2, 3] };
+        assert_eq!(space.check(&Cells::Byte(vec![1, 2, 0, 0])), Ok(()));
+        let error = space.check(&Cells::Byte(vec![1, 2, 0, 3])).unwrap_err();
+        assert_eq!(error.to_string(), "row 1, cell 1: 3 is not below 3");
+
+        let space = Space::Box {
+            shape: vec![2],
+            bounds: None,
+        };
+        let error = space
+            .check(&Cells::Float(vec![1.0, 2.0, f32::NAN, 0.0]))
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "row 1, cell 0: NaN is not a finite number"
+        );
+    }
+
+    #[test]
+    fn senseless_spaces_are_refused() {
+        for space in [
+            Space::Discrete { n: 0 },
+            Space::Discrete {
+                n: MAX_CATEGORIES + 1,
+            },
+            Space::MultiDiscrete { nvec: vec![] },
+            Space::MultiBinary { shape: vec![3, 0] },
+            Space::MultiBinary {
+                shape: vec![usize::MAX, 2],
+            },
+            Space::Box {
+                shape: vec![2],
+                bounds: Some(vec![[0.0, 1.0]]),
+            },
+            Space::Box {
+                shape: vec![1],
+                bounds: Some(vec![[1.0, 0.0]]),
+            },
+        ] {
+            assert!(space.validate().is_err(), "{space:?}");
+        }
+    }
+
+    #[test]
+    fn the_json_form_is_stable() {
+        let json = r#"{"type":"MultiBinary","shape":[2,7,6]}"#;
+        let space: Space = serde_json::from_str(json).unwrap();
+        assert_eq!(
+            space,
+            Space::MultiBinary {
+                shape: vec![2, 7, 6]
+            }
+        );
+        assert_eq!(serde_json::to_string(&space).unwrap(), json);
+    }
+}
