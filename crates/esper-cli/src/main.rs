@@ -16,12 +16,7 @@ use output::{Failure, Output};
 /// Methods that imitate trajectories with a high return also imitate luck. esper tells the two apart.
 /// This version has the worlds and their data; the learning is being built on top of them.
 #[derive(Parser)]
-#[command(
-    name = "esper",
-    version,
-    propagate_version = true,
-    arg_required_else_help = true
-)]
+#[command(name = "esper", version, propagate_version = true, arg_required_else_help = true)]
 #[command(
     after_help = "Start with:  esper tasks\n             esper collect gambling\n             esper info gambling.parquet"
 )]
@@ -45,6 +40,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// List the tasks that are built in, and what each shows
+    #[command(after_help = "Example:  esper tasks --json")]
     Tasks,
     /// Play a task and write the episodes to a Parquet file
     Collect(collect::Arguments),

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use esper_data::DataError;
 use serde::Serialize;
 
 /// How the user wants to be spoken to.
@@ -63,26 +64,28 @@ pub(crate) struct Failure {
 impl Failure {
     /// Something went wrong: status 1.
     pub(crate) fn error(message: impl ToString) -> Self {
-        Failure {
-            message: message.to_string(),
-            status: 1,
+        Failure { message: message.to_string(), status: 1 }
+    }
+
+    /// A file could not be written.
+    pub(crate) fn writing(error: DataError) -> Self {
+        match error {
+            DataError::Exists(path) => Failure::error(format!(
+                "{} already exists; name another file with --out, or replace it with --force",
+                path.display()
+            )),
+            other => Failure::error(format!("cannot write: {other}")),
         }
     }
 
     /// The command was used wrongly: status 2.
     pub(crate) fn misuse(message: impl ToString) -> Self {
-        Failure {
-            message: message.to_string(),
-            status: 2,
-        }
+        Failure { message: message.to_string(), status: 2 }
     }
 
     /// The user pressed Ctrl-C: status 130, as shells have it.
     pub(crate) fn interrupted() -> Self {
-        Failure {
-            message: "interrupted; nothing was written".to_owned(),
-            status: 130,
-        }
+        Failure { message: "interrupted; nothing was written".to_owned(), status: 130 }
     }
 }
 
@@ -103,11 +106,7 @@ pub(crate) fn count(number: usize) -> String {
 pub(crate) fn number(value: f64) -> String {
     let fixed = format!("{value:.3}");
     let trimmed = fixed.trim_end_matches('0').trim_end_matches('.');
-    if trimmed == "-0" {
-        "0".to_owned()
-    } else {
-        trimmed.to_owned()
-    }
+    if trimmed == "-0" { "0".to_owned() } else { trimmed.to_owned() }
 }
 
 /// A table with aligned columns: the first to the left, the others to the right.
@@ -160,9 +159,6 @@ mod tests {
     #[test]
     fn columns_line_up() {
         let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
-        assert_eq!(
-            table(&[row(["name", "n"]), row(["a", "100"])]),
-            "  name    n\n  a     100\n"
-        );
+        assert_eq!(table(&[row(["name", "n"]), row(["a", "100"])]), "  name    n\n  a     100\n");
     }
 }

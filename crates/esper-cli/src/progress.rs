@@ -2,19 +2,26 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::output::{Output, count};
 
-/// Shows how far something is, with rate and time left. Draws only on a terminal, and not when quiet.
+/// Shows how far something is, with rate and time left. Draws only on a terminal, and not when quiet; may be shared by
+/// threads.
 pub(crate) struct Progress {
     label: String,
     unit: &'static str,
     total: u64,
-    done: u64,
     started: Instant,
-    drawn: Option<Instant>,
+    state: Mutex<State>,
     shown: bool,
+}
+
+#[derive(Default)]
+struct State {
+    done: u64,
+    drawn: Option<Instant>,
 }
 
 impl Progress {
@@ -28,43 +35,41 @@ impl Progress {
             label: label.into(),
             unit,
             total,
-            done: 0,
             started: Instant::now(),
-            drawn: None,
+            state: Mutex::default(),
             shown: output.talks() && std::io::stderr().is_terminal(),
         }
     }
 
     /// Counts more as done.
-    pub(crate) fn add(&mut self, done: u64) {
-        self.done += done;
-        let due = self
-            .drawn
-            .is_none_or(|drawn| drawn.elapsed() > Duration::from_millis(100));
-        if self.shown && due {
-            let seconds = self.started.elapsed().as_secs_f64();
-            let rate = self.done as f64 / seconds.max(1e-9);
-            let left = self.total.saturating_sub(self.done) as f64 / rate.max(1e-9);
-            let share = 100.0 * self.done as f64 / self.total.max(1) as f64;
-            let line = format!(
-                "{}: {:3.0}%  {} {}  {}/s  {} left",
-                self.label,
-                share.min(100.0),
-                count(self.done as usize),
-                self.unit,
-                count(rate as usize),
-                duration(left),
-            );
-            let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
-            self.drawn = Some(Instant::now());
+    pub(crate) fn add(&self, done: u64) {
+        if !self.shown {
+            return;
         }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.done += done;
+        if state.drawn.is_none_or(|drawn| drawn.elapsed() > Duration::from_millis(100)) {
+            // Nothing to be done about a terminal that cannot be written to.
+            let _ = write!(std::io::stderr(), "\r{}\x1b[K", self.line(state.done));
+            state.drawn = Some(Instant::now());
+        }
+    }
+
+    fn line(&self, done: u64) -> String {
+        let rate = done as f64 / self.started.elapsed().as_secs_f64().max(1e-9);
+        let left = self.total.saturating_sub(done) as f64 / rate.max(1e-9);
+        let share = 100 * done.min(self.total) / self.total.max(1);
+        let (label, unit) = (&self.label, self.unit);
+        let (done, rate, left) = (count(done as usize), count(rate as usize), duration(left));
+        format!("{label}: {share:3}%  {done} {unit}  {rate}/s  {left} left")
     }
 }
 
 /// The line is wiped when the work is over, however it ends.
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.drawn.is_some() {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if state.drawn.is_some() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
     }
@@ -81,7 +86,7 @@ fn duration(seconds: f64) -> String {
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C only sets a flag, so that what is half done can be cleared away. A second Ctrl-C ends at once.
+/// From now on Ctrl-C only sets a flag, so that what is half done can be cleared away. A second one ends at once.
 pub(crate) fn catch_interrupts() {
     // Failing to install the handler leaves the system's, which ends the program: nothing is lost.
     let _ = ctrlc::set_handler(|| {

@@ -30,9 +30,8 @@ fn folder() -> TempDir {
 
 fn files_in(folder: &TempDir) -> Vec<String> {
     let entries = fs::read_dir(folder.path()).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -41,41 +40,24 @@ fn files_in(folder: &TempDir) -> Vec<String> {
 fn tasks_are_listed() {
     let folder = folder();
     let tasks = json(&esper(folder.path(), &["tasks", "--json"]));
-    let names: Vec<&str> = tasks
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|task| task["name"].as_str().unwrap())
-        .collect();
+    let names: Vec<&str> =
+        tasks.as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["gambling", "connect-four", "twenty48"]);
     let text = esper(folder.path(), &["tasks"]);
-    assert!(
-        String::from_utf8(text.stdout)
-            .unwrap()
-            .contains("Connect Four")
-    );
+    assert!(String::from_utf8(text.stdout).unwrap().contains("Connect Four"));
 }
 
 #[test]
 fn collecting_and_describing_agree() {
     let folder = folder();
     for task in ["gambling", "connect-four", "twenty48"] {
-        let collected = json(&esper(
-            folder.path(),
-            &["collect", task, "--steps", "3000", "--json"],
-        ));
+        let collected =
+            json(&esper(folder.path(), &["collect", task, "--steps", "3000", "--json"]));
         let path = format!("{task}.parquet");
         assert_eq!(collected["path"], path.as_str());
         let described = json(&esper(folder.path(), &["info", &path, "--json"]));
-        for key in [
-            "path",
-            "task",
-            "steps",
-            "episodes",
-            "mean_return",
-            "mean_length",
-            "behaviours",
-        ] {
+        for key in ["path", "task", "steps", "episodes", "mean_return", "mean_length", "behaviours"]
+        {
             assert_eq!(collected[key], described[key], "{task}: {key}");
         }
         assert!(collected["steps"].as_u64().unwrap() >= 3000);
@@ -93,9 +75,9 @@ fn the_same_seed_gives_the_same_bytes_with_any_number_of_threads() {
             folder.path(),
             &[
                 "collect",
-                "connect-four",
+                "gambling",
                 "--steps",
-                "20000",
+                "400000",
                 "--seed",
                 seed,
                 "--threads",
@@ -117,10 +99,8 @@ fn twenty48_says_that_it_has_no_expert() {
     let folder = folder();
     let output = esper(folder.path(), &["collect", "twenty48", "--steps", "10"]);
     assert!(stderr(&output).contains("no expert"));
-    let quiet = esper(
-        folder.path(),
-        &["collect", "twenty48", "--steps", "10", "--force", "--quiet"],
-    );
+    let quiet =
+        esper(folder.path(), &["collect", "twenty48", "--steps", "10", "--force", "--quiet"]);
     assert!(quiet.status.success() && quiet.stderr.is_empty());
 }
 
@@ -132,104 +112,52 @@ fn wrong_use_is_explained() {
     fs::write(folder.path().join("text.parquet"), "no Parquet").unwrap();
     fs::create_dir(folder.path().join("folder")).unwrap();
     let cases: &[(&[&str], i32, &str)] = &[
-        (
-            &["collect", "chess"],
-            2,
-            "there are gambling, connect-four, twenty48",
-        ),
-        (
-            &["collect", "gambling", "--steps", "0"],
-            2,
-            "at least one step",
-        ),
-        (&["collect", "gambling", "--steps", "-5"], 2, "--steps"),
-        (
-            &["collect", "gambling", "--steps", "many"],
-            2,
-            "not a whole number",
-        ),
-        (
-            &["collect", "gambling", "--steps", "1e6"],
-            2,
-            "not a whole number",
-        ),
-        (
-            &["collect", "gambling", "--steps", "99999999999999"],
-            2,
-            "at most 1,000,000,000",
-        ),
+        (&["collect", "chess"], 2, "there are gambling, connect-four, twenty48"),
+        (&["collect", "gambling", "--steps", "0"], 2, "at least one step"),
+        (&["collect", "gambling", "--steps", "-5"], 2, "not a whole number above 0"),
+        (&["collect", "gambling", "--steps", "many"], 2, "not a whole number above 0"),
+        (&["collect", "gambling", "--steps", "1e6"], 2, "not a whole number above 0"),
+        (&["collect", "gambling", "--steps", "99999999999999"], 2, "at most 1,000,000,000"),
         (
             &["collect", "gambling", "--steps", "99999999999999999999999"],
             2,
-            "not a whole number",
+            "at most 1,000,000,000",
         ),
         (&["collect", "gambling", "--seed", "x"], 2, "--seed"),
         (&["collect", "gambling", "--threads", "0"], 2, "--threads"),
-        (
-            &["collect", "gambling", "--behaviour", "expert"],
-            2,
-            "it has random",
-        ),
-        (
-            &["collect", "connect-four", "--epsilon", "2"],
-            2,
-            "from 0 to 1",
-        ),
-        (
-            &["collect", "gambling", "--out", "taken.parquet"],
-            1,
-            "--force",
-        ),
-        (
-            &["collect", "gambling", "--out", "folder", "--force"],
-            1,
-            "folder",
-        ),
-        (
-            &["collect", "gambling", "--out", "no/such/folder.parquet"],
-            1,
-            "no/such/folder.parquet",
-        ),
+        (&["collect", "gambling", "--behaviour", "expert"], 2, "it has random"),
+        (&["collect", "gambling", "--behaviour", "random", "--behaviour", "random"], 2, "twice"),
+        (&["collect", "gambling", "--epsilon", "0.5"], 2, "does not play here"),
+        (&["collect", "connect-four", "--epsilon", "2"], 2, "from 0 to 1"),
+        (&["collect", "connect-four", "--epsilon", "nan"], 2, "from 0 to 1"),
+        (&["collect", "gambling", "--out", "taken.parquet"], 1, "--force"),
+        (&["collect", "gambling", "--out", "folder", "--force"], 1, "folder: is a directory"),
+        (&["collect", "gambling", "--out", "."], 1, ".: is a directory"),
+        (&["collect", "gambling", "--out", "no/such/file.parquet"], 1, "no folder no/such"),
         (&["info", "missing.parquet"], 1, "missing.parquet"),
         (&["info", "folder"], 1, "folder"),
-        (
-            &["info", "text.parquet"],
-            1,
-            "cannot be read as a Parquet file",
-        ),
+        (&["info", "text.parquet"], 1, "cannot be read as a Parquet file"),
         (&["dance"], 2, "dance"),
         (
-            &[
-                "book",
-                "build",
-                "--out",
-                "book.bin",
-                "--database",
-                "text.parquet",
-            ],
+            &["book", "build", "--out", "book.bin", "--database", "text.parquet"],
             1,
             "not the database",
         ),
+        (&["book", "build", "--out", "taken.parquet"], 1, "--force"),
+        (&["book", "check", "--least-discs", "40"], 2, "no such position"),
     ];
     let before = files_in(&folder);
     for (arguments, status, words) in cases {
         let output = esper(folder.path(), arguments);
         let message = stderr(&output);
-        assert_eq!(
-            output.status.code(),
-            Some(*status),
-            "{arguments:?}: {message}"
-        );
+        assert_eq!(output.status.code(), Some(*status), "{arguments:?}: {message}");
         assert!(message.contains(words), "{arguments:?}: {message}");
         assert!(message.starts_with("error: "), "{arguments:?}: {message}");
         assert!(!message.contains("panicked"), "{arguments:?}: {message}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
     assert_eq!(files_in(&folder), before, "nothing was left behind");
-    assert_eq!(
-        fs::read(folder.path().join("taken.parquet")).unwrap(),
-        b"precious"
-    );
+    assert_eq!(fs::read(folder.path().join("taken.parquet")).unwrap(), b"precious");
 }
 
 #[test]
@@ -256,13 +184,12 @@ fn an_interrupted_collection_leaves_nothing() {
         .spawn()
         .unwrap();
     while files_in(&folder).is_empty() {
+        assert_eq!(child.try_wait().unwrap(), None, "it should still be running");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     std::thread::sleep(std::time::Duration::from_millis(500));
-    let interrupt = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .unwrap();
+    assert!(!files_in(&folder).contains(&"twenty48.parquet".to_owned()));
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(interrupt.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(files_in(&folder), Vec::<String>::new());
@@ -271,27 +198,33 @@ fn an_interrupted_collection_leaves_nothing() {
 #[test]
 fn a_maintainer_can_check_the_book() {
     let folder = folder();
-    let checked = json(&esper(
-        folder.path(),
-        &["book", "check", "--sample", "20", "--json"],
-    ));
-    assert_eq!(
-        (&checked["checked"], &checked["wrong"]),
-        (&20.into(), &0.into())
-    );
+    let checked = json(&esper(folder.path(), &["book", "check", "--sample", "20", "--json"]));
+    assert_eq!((&checked["checked"], &checked["wrong"]), (&20.into(), &0.into()));
 }
 
 #[test]
 fn help_has_examples() {
     let folder = folder();
-    for arguments in [&["--help"][..], &["collect", "--help"], &["info", "--help"]] {
-        let output = esper(folder.path(), arguments);
+    for command in [&["tasks"][..], &["collect"], &["info"], &["book", "build"], &["book", "check"]]
+    {
+        let output = esper(folder.path(), &[command, &["--help"]].concat());
         assert!(output.status.success());
-        assert!(
-            String::from_utf8(output.stdout)
-                .unwrap()
-                .contains("esper collect")
-                || arguments[0] == "info"
-        );
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(help.contains(&format!("Example:  esper {}", command.join(" "))), "{help}");
     }
+    let help = String::from_utf8(esper(folder.path(), &["--help"]).stdout).unwrap();
+    assert!(help.contains("Start with:"), "{help}");
+}
+
+/// The whole text for a data set that is the same for ever.
+#[test]
+fn info_reads_well() {
+    let folder = folder();
+    esper(folder.path(), &["collect", "gambling", "--steps", "2000", "--seed", "7"]);
+    let output = esper(folder.path(), &["info", "gambling.parquet"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (first_line, rest) = text.split_once('\n').unwrap();
+    assert!(first_line.starts_with("gambling.parquet  (0.0 MB, read in 0."), "{first_line}");
+    let expected = include_str!("info_gambling.txt");
+    assert_eq!(rest, expected, "got:\n{rest}");
 }

@@ -24,42 +24,53 @@ pub enum Cells {
     Float(Vec<f32>),
 }
 
+/// A borrowed column of cells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CellsRef<'a> {
+    /// Categories below 256.
+    Byte(&'a [u8]),
+    /// Categories below 65,536.
+    Short(&'a [u16]),
+    /// Real numbers.
+    Float(&'a [f32]),
+}
+
 /// A number that can be a cell: `u8`, `u16` or `f32`.
-pub trait Cell: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
+pub trait Cell: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
     /// The column type of this number.
     const TYPE: CellType;
     /// Wraps a column of this number.
     fn column(values: Vec<Self>) -> Cells;
+    /// Looks at a slice of this number as a column.
+    fn view(values: &[Self]) -> CellsRef<'_>;
 }
 
-impl Cell for u8 {
-    const TYPE: CellType = CellType::Byte;
-    fn column(values: Vec<Self>) -> Cells {
-        Cells::Byte(values)
-    }
+/// Implements [`Cell`] for a number.
+macro_rules! cell {
+    ($number:ty, $variant:ident) => {
+        impl Cell for $number {
+            const TYPE: CellType = CellType::$variant;
+            fn column(values: Vec<Self>) -> Cells {
+                Cells::$variant(values)
+            }
+            fn view(values: &[Self]) -> CellsRef<'_> {
+                CellsRef::$variant(values)
+            }
+        }
+    };
 }
 
-impl Cell for u16 {
-    const TYPE: CellType = CellType::Short;
-    fn column(values: Vec<Self>) -> Cells {
-        Cells::Short(values)
-    }
-}
+cell!(u8, Byte);
+cell!(u16, Short);
+cell!(f32, Float);
 
-impl Cell for f32 {
-    const TYPE: CellType = CellType::Float;
-    fn column(values: Vec<Self>) -> Cells {
-        Cells::Float(values)
-    }
-}
-
-/// Applies one generic expression to whichever vector a `Cells` holds.
+/// Evaluates one expression for whichever vector or slice a column holds.
 macro_rules! each_type {
-    ($cells:expr, $values:ident => $body:expr) => {
+    ($columns:ident, $cells:expr, $values:ident => $body:expr) => {
         match $cells {
-            Cells::Byte($values) => $body,
-            Cells::Short($values) => $body,
-            Cells::Float($values) => $body,
+            $columns::Byte($values) => $body,
+            $columns::Short($values) => $body,
+            $columns::Float($values) => $body,
         }
     };
 }
@@ -74,18 +85,19 @@ impl Cells {
         }
     }
 
+    /// The column, borrowed.
+    pub fn view(&self) -> CellsRef<'_> {
+        each_type!(Cells, self, values => Cell::view(values))
+    }
+
     /// What the cells are stored as.
     pub fn cell_type(&self) -> CellType {
-        match self {
-            Cells::Byte(_) => CellType::Byte,
-            Cells::Short(_) => CellType::Short,
-            Cells::Float(_) => CellType::Float,
-        }
+        self.view().cell_type()
     }
 
     /// How many cells there are.
     pub fn len(&self) -> usize {
-        each_type!(self, values => values.len())
+        self.view().len()
     }
 
     /// Whether there are none.
@@ -93,27 +105,14 @@ impl Cells {
         self.len() == 0
     }
 
-    /// The category in one cell. Real numbers are no categories: asking for one is a bug and panics.
+    /// The category in one cell; see [`CellsRef::category`].
     pub fn category(&self, at: usize) -> usize {
-        match self {
-            Cells::Byte(values) => usize::from(values[at]),
-            Cells::Short(values) => usize::from(values[at]),
-            Cells::Float(_) => panic!("a real number is not a category"),
-        }
-    }
-
-    /// One cell as a number.
-    pub fn number(&self, at: usize) -> f32 {
-        match self {
-            Cells::Byte(values) => f32::from(values[at]),
-            Cells::Short(values) => f32::from(values[at]),
-            Cells::Float(values) => values[at],
-        }
+        self.view().category(at)
     }
 
     /// Makes room for `additional` more cells.
     pub fn reserve(&mut self, additional: usize) {
-        each_type!(self, values => values.reserve_exact(additional));
+        each_type!(Cells, self, values => values.reserve_exact(additional));
     }
 
     /// Appends a range of another column of the same type; mixing types is a bug and panics.
@@ -123,6 +122,49 @@ impl Cells {
             (Cells::Short(to), Cells::Short(from)) => to.extend_from_slice(&from[range]),
             (Cells::Float(to), Cells::Float(from)) => to.extend_from_slice(&from[range]),
             (to, from) => panic!("appending {:?} to {:?}", from.cell_type(), to.cell_type()),
+        }
+    }
+}
+
+impl CellsRef<'_> {
+    /// What the cells are stored as.
+    pub fn cell_type(self) -> CellType {
+        match self {
+            CellsRef::Byte(_) => CellType::Byte,
+            CellsRef::Short(_) => CellType::Short,
+            CellsRef::Float(_) => CellType::Float,
+        }
+    }
+
+    /// How many cells there are.
+    pub fn len(self) -> usize {
+        each_type!(CellsRef, self, values => values.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The category in one cell.
+    ///
+    /// # Panics
+    ///
+    /// When the cells are real numbers: those are no categories.
+    pub fn category(self, at: usize) -> usize {
+        match self {
+            CellsRef::Byte(values) => usize::from(values[at]),
+            CellsRef::Short(values) => usize::from(values[at]),
+            CellsRef::Float(_) => panic!("a real number is not a category"),
+        }
+    }
+
+    /// One cell as a number.
+    pub fn number(self, at: usize) -> f32 {
+        match self {
+            CellsRef::Byte(values) => f32::from(values[at]),
+            CellsRef::Short(values) => f32::from(values[at]),
+            CellsRef::Float(values) => values[at],
         }
     }
 }

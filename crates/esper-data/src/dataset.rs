@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::cells::Cells;
 use crate::error::DataError;
-use crate::space::Space;
+use crate::space::{CellError, Space};
 
 /// What the columns of a data set mean, and where it came from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,96 +80,101 @@ pub struct Dataset {
 impl Dataset {
     /// Checks the columns against each other and against the spaces.
     pub fn new(metadata: Metadata, columns: Columns) -> Result<Self, DataError> {
-        let Columns {
-            lengths,
-            ends,
-            observations,
-            actions,
-            rewards,
-            provenance,
-        } = columns;
-        let invalid = |problem: String| Err(DataError::Invalid(problem));
+        let mut starts = Vec::with_capacity(columns.lengths.len() + 1);
+        starts.push(0);
+        starts.extend(columns.lengths.iter().scan(0, |steps, length| {
+            *steps += length;
+            Some(*steps)
+        }));
+        let data = Dataset {
+            metadata,
+            starts,
+            ends: columns.ends,
+            observations: columns.observations,
+            actions: columns.actions,
+            rewards: columns.rewards,
+            provenance: columns.provenance,
+        };
+        data.check_sizes(&columns.lengths)
+            .and_then(|()| data.check_values())
+            .and_then(|()| data.check_provenance())
+            .map_err(DataError::Invalid)?;
+        Ok(data)
+    }
 
-        for (name, space) in [
-            ("observation", &metadata.observation_space),
-            ("action", &metadata.action_space),
-        ] {
-            if let Err(problem) = space.validate() {
-                return invalid(format!("{name} space {problem}"));
-            }
+    fn check_sizes(&self, lengths: &[usize]) -> Result<(), String> {
+        let Metadata { observation_space, action_space, .. } = &self.metadata;
+        observation_space.validate().map_err(|problem| format!("observation space {problem}"))?;
+        action_space.validate().map_err(|problem| format!("action space {problem}"))?;
+        if lengths.is_empty() {
+            return Err("there are no episodes".to_owned());
         }
         if let Some(episode) = lengths.iter().position(|&length| length == 0) {
-            return invalid(format!("episode {episode} has no steps"));
+            return Err(format!("episode {episode} has no steps"));
         }
-
-        let mut starts = Vec::with_capacity(lengths.len() + 1);
-        starts.push(0);
-        let mut steps = 0;
-        starts.extend(lengths.iter().map(|length| {
-            steps += length;
-            steps
-        }));
-        let episodes = lengths.len();
-
-        let expected = [
-            ("ends", ends.len(), episodes),
-            ("rewards", rewards.len(), steps),
-            (
-                "action cells",
-                actions.len(),
-                steps * metadata.action_space.cells(),
-            ),
-            (
-                "observation cells",
-                observations.len(),
-                (steps + episodes) * metadata.observation_space.cells(),
-            ),
-        ];
-        for (name, found, expected) in expected {
+        let (episodes, steps) = (lengths.len(), lengths.iter().sum::<usize>());
+        let observation_cells = (steps + episodes) * observation_space.cells();
+        for (name, found, expected) in [
+            ("ends", self.ends.len(), episodes),
+            ("rewards", self.rewards.len(), steps),
+            ("action cells", self.actions.len(), steps * action_space.cells()),
+            ("observation cells", self.observations.len(), observation_cells),
+        ] {
             if found != expected {
-                return invalid(format!(
+                return Err(format!(
                     "{found} {name} where {episodes} episodes of {steps} steps in all need {expected}"
                 ));
             }
         }
-        for (name, space, cells) in [
-            ("observation", &metadata.observation_space, &observations),
-            ("action", &metadata.action_space, &actions),
+        Ok(())
+    }
+
+    fn check_values(&self) -> Result<(), String> {
+        for (name, space, cells, extra) in [
+            ("observation", &self.metadata.observation_space, &self.observations, 1),
+            ("action", &self.metadata.action_space, &self.actions, 0),
         ] {
             if cells.cell_type() != space.cell_type() {
-                return invalid(format!(
-                    "{name} cells are {:?}, which does not fit {space}",
-                    cells.cell_type()
-                ));
+                let found = cells.cell_type();
+                return Err(format!("{name} cells are {found:?}, which does not fit {space}"));
             }
-            if let Err(error) = space.check(cells) {
-                return invalid(format!("{name} outside {space}: {error}"));
+            space.check(cells.view()).map_err(|CellError { row, cell, problem }| {
+                let place = self.place(row, extra);
+                format!("{name} outside {space}: {place}, cell {cell}: {problem}")
+            })?;
+        }
+        match self.rewards.iter().position(|reward| !reward.is_finite()) {
+            None => Ok(()),
+            Some(step) => {
+                let (place, reward) = (self.place(step, 0), self.rewards[step]);
+                Err(format!("the reward of {place} is {reward}"))
             }
         }
-        if let Some(step) = rewards.iter().position(|reward| !reward.is_finite()) {
-            return invalid(format!("the reward of step {step} is {}", rewards[step]));
+    }
+
+    fn check_provenance(&self) -> Result<(), String> {
+        let Provenance { names, of_episode } = &self.provenance;
+        let expected = if names.is_empty() { 0 } else { self.episodes() };
+        if of_episode.len() != expected {
+            let found = of_episode.len();
+            return Err(format!("behaviours of {found} episodes where {expected} are expected"));
         }
-        let names = provenance.names.len();
-        let known = if names == 0 { 0 } else { episodes };
-        if provenance.of_episode.len() != known {
-            let found = provenance.of_episode.len();
-            return invalid(format!(
-                "behaviours of {found} episodes where {known} are expected"
-            ));
+        if let Some(index) = of_episode.iter().find(|&&index| usize::from(index) >= names.len()) {
+            return Err(format!("behaviour {index} has no name; there are {}", names.len()));
         }
-        let unnamed = |&&index: &&u16| usize::from(index) >= names;
-        if let Some(index) = provenance.of_episode.iter().find(unnamed) {
-            return invalid(format!("behaviour {index} has no name; there are {names}"));
+        let twice = |(at, name): (usize, &String)| names[..at].contains(name);
+        match names.iter().enumerate().find(|&named| twice(named)) {
+            None => Ok(()),
+            Some((_, name)) => Err(format!("two behaviours are called `{name}`")),
         }
-        Ok(Dataset {
-            metadata,
-            starts,
-            ends,
-            observations,
-            actions,
-            rewards,
-            provenance,
-        })
+    }
+
+    /// Names a row of a column as the data's owner knows it. Observations have one `extra` row an episode.
+    fn place(&self, row: usize, extra: usize) -> String {
+        let end = |episode: usize| self.starts[episode + 1] + extra * (episode + 1);
+        let episode = (0..self.episodes()).find(|&episode| row < end(episode)).unwrap_or(0);
+        let step = row - self.starts[episode] - extra * episode;
+        format!("episode {episode}, step {step}")
     }
 
     /// What the columns mean.
@@ -230,10 +235,7 @@ impl Dataset {
 
     /// The undiscounted return of one episode.
     pub fn episode_return(&self, episode: usize) -> f64 {
-        self.rewards[self.episode_steps(episode)]
-            .iter()
-            .map(|&reward| f64::from(reward))
-            .sum()
+        self.rewards[self.episode_steps(episode)].iter().map(|&reward| f64::from(reward)).sum()
     }
 
     /// The observed return from every step to the end of its episode: `R_t = r_t + discount · R_{t+1}`.
@@ -251,30 +253,24 @@ impl Dataset {
 
     /// Appends the episodes of another data set with the same spaces and the same behaviours.
     pub fn append(&mut self, other: &Dataset) -> Result<(), DataError> {
-        if self.metadata.observation_space != other.metadata.observation_space
-            || self.metadata.action_space != other.metadata.action_space
-        {
-            return Err(DataError::Invalid(
-                "the data sets have different spaces".to_owned(),
-            ));
+        let (ours, theirs) = (&mut self.metadata, &other.metadata);
+        let same_spaces = ours.observation_space == theirs.observation_space
+            && ours.action_space == theirs.action_space;
+        if !same_spaces || self.provenance.names != other.provenance.names {
+            let problem = "the data sets have different spaces or behaviours";
+            return Err(DataError::Invalid(problem.to_owned()));
         }
-        if self.provenance.names != other.provenance.names {
-            return Err(DataError::Invalid(
-                "the data sets have different behaviours".to_owned(),
-            ));
-        }
+        // What the two do not share, the whole does not have.
+        ours.task.take_if(|task| Some(&*task) != theirs.task.as_ref());
+        ours.seed.take_if(|seed| Some(*seed) != theirs.seed);
+
         let steps = self.steps();
-        self.starts
-            .extend(other.starts[1..].iter().map(|start| steps + start));
+        self.starts.extend(other.starts[1..].iter().map(|start| steps + start));
         self.ends.extend_from_slice(&other.ends);
-        self.observations
-            .extend_from(&other.observations, 0..other.observations.len());
-        self.actions
-            .extend_from(&other.actions, 0..other.actions.len());
+        self.observations.extend_from(&other.observations, 0..other.observations.len());
+        self.actions.extend_from(&other.actions, 0..other.actions.len());
         self.rewards.extend_from_slice(&other.rewards);
-        self.provenance
-            .of_episode
-            .extend_from_slice(&other.provenance.of_episode);
+        self.provenance.of_episode.extend_from_slice(&other.provenance.of_episode);
         Ok(())
     }
 }
@@ -294,14 +290,8 @@ pub(crate) mod tests {
         let columns = Columns {
             lengths: vec![2, 1],
             ends: vec![
-                End {
-                    terminated: true,
-                    truncated: false,
-                },
-                End {
-                    terminated: false,
-                    truncated: true,
-                },
+                End { terminated: true, truncated: false },
+                End { terminated: false, truncated: true },
             ],
             observations: Cells::Byte(vec![0, 1, 2, 0, 3]),
             actions: Cells::Byte(vec![2, 0, 1]),
@@ -341,21 +331,18 @@ pub(crate) mod tests {
 
     #[test]
     fn contradictions_are_refused_with_their_place() {
-        assert_eq!(
-            problem(|_, c| c.lengths = vec![3, 0]),
-            "episode 1 has no steps"
-        );
+        assert_eq!(problem(|_, c| c.lengths = vec![3, 0]), "episode 1 has no steps");
         assert_eq!(
             problem(|_, c| c.rewards.truncate(2)),
             "2 rewards where 2 episodes of 3 steps in all need 3"
         );
         assert_eq!(
-            problem(|_, c| c.rewards[1] = f32::NAN),
-            "the reward of step 1 is NaN"
+            problem(|_, c| c.rewards[2] = f32::NAN),
+            "the reward of episode 1, step 0 is NaN"
         );
         assert_eq!(
             problem(|_, c| c.actions = Cells::Byte(vec![0, 3, 0])),
-            "action outside Discrete(3): row 1, cell 0: 3 is not below 3"
+            "action outside Discrete(3): episode 0, step 1, cell 0: 3 is not below 3"
         );
         assert_eq!(
             problem(|m, _| m.observation_space = Space::Discrete { n: 300 }),
@@ -376,6 +363,7 @@ pub(crate) mod tests {
         let one = Dataset::new(metadata, columns).unwrap();
         let mut both = one.clone();
         both.append(&one).unwrap();
+        assert_eq!(both.metadata(), one.metadata());
         assert_eq!(both.episodes(), 4);
         assert_eq!(both.episode_steps(3), 5..6);
         assert_eq!(both.episode_observations(3), 8..10);

@@ -17,6 +17,9 @@ pub enum DataError {
     /// A file would have been overwritten.
     #[error("{path} already exists; choose another path, or say that it may be overwritten", path = .0.display())]
     Exists(PathBuf),
+    /// The folder a file should go to is not there.
+    #[error("there is no folder {path}; make it first", path = .0.display())]
+    NoFolder(PathBuf),
     /// The file is no Parquet file, or a damaged one.
     #[error("{path} cannot be read as a Parquet file: {reason}", path = path.display())]
     NotParquet {
@@ -48,19 +51,15 @@ pub enum DataError {
 
 impl DataError {
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
-        DataError::Io {
-            path: path.to_owned(),
-            source,
-        }
+        DataError::Io { path: path.to_owned(), source }
     }
 
     /// The same problem, known to be in a file.
     pub(crate) fn in_file(self, path: &Path) -> Self {
         match self {
-            DataError::Invalid(problem) => DataError::InvalidFile {
-                path: path.to_owned(),
-                problem,
-            },
+            DataError::Invalid(problem) => {
+                DataError::InvalidFile { path: path.to_owned(), problem }
+            }
             other => other,
         }
     }

@@ -1,7 +1,7 @@
 //! Logged episodes at rest.
 //!
 //! A [`Dataset`] holds episodes in columns; its [`Metadata`] says what they mean, as [`Space`]s. It is written to and
-//! read from Parquet ([`DatasetWriter`], [`read`]), summed up by [`Statistics`], and handed to training
+//! read from Parquet ([`DatasetWriter`], [`read`]), summed up by [`Tally`] and [`Distribution`], and handed to training
 //! as [`PackedBatch`]es. [`Seed`] is where all randomness of the project comes from.
 //!
 //! Nothing here knows of learning or of tasks.
@@ -15,11 +15,11 @@ mod seed;
 mod space;
 mod statistics;
 
-pub use cells::{Cell, CellType, Cells};
+pub use cells::{Cell, CellType, Cells, CellsRef};
 pub use dataset::{Columns, Dataset, End, Metadata, Provenance};
 pub use error::DataError;
-pub use file::{DatasetWriter, Header, panics_are_caught, read};
+pub use file::{Checksums, DatasetWriter, Header, PendingFile, panics_are_caught, read};
 pub use packed::PackedBatch;
 pub use seed::{Rng, Seed};
 pub use space::{CellError, MAX_CATEGORIES, MAX_CELLS, Space};
-pub use statistics::{Bar, BehaviourSummary, Distribution, Statistics, suspicions};
+pub use statistics::{Bar, BehaviourSummary, Distribution, Tally, return_histogram, suspicions};

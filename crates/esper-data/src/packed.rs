@@ -16,8 +16,9 @@ use crate::dataset::Dataset;
 pub struct PackedBatch {
     episodes: Vec<usize>,
     batch_sizes: Vec<usize>,
-    steps: Vec<usize>,
-    observations: Vec<usize>,
+    offsets: Vec<usize>,
+    step_rows: Vec<usize>,
+    observation_rows: Vec<usize>,
 }
 
 impl PackedBatch {
@@ -32,16 +33,14 @@ impl PackedBatch {
     pub fn fill(&mut self, data: &Dataset, episodes: &[usize]) {
         self.episodes.clear();
         self.episodes.extend_from_slice(episodes);
-        self.episodes
-            .sort_by_key(|&episode| std::cmp::Reverse(data.length(episode)));
+        self.episodes.sort_by_key(|&episode| std::cmp::Reverse(data.length(episode)));
         self.batch_sizes.clear();
-        self.steps.clear();
-        self.observations.clear();
+        self.offsets.clear();
+        self.offsets.push(0);
+        self.step_rows.clear();
+        self.observation_rows.clear();
 
-        let longest = self
-            .episodes
-            .first()
-            .map_or(0, |&episode| data.length(episode));
+        let longest = self.episodes.first().map_or(0, |&episode| data.length(episode));
         let mut alive = self.episodes.len();
         for time in 0..longest {
             while data.length(self.episodes[alive - 1]) <= time {
@@ -49,16 +48,16 @@ impl PackedBatch {
             }
             self.batch_sizes.push(alive);
             for &episode in &self.episodes[..alive] {
-                self.steps.push(data.episode_steps(episode).start + time);
-                self.observations
-                    .push(data.episode_observations(episode).start + time);
+                self.step_rows.push(data.episode_steps(episode).start + time);
+                self.observation_rows.push(data.episode_observations(episode).start + time);
             }
+            self.offsets.push(self.step_rows.len());
         }
     }
 
     /// The number of packed rows: the steps of all episodes together.
     pub fn rows(&self) -> usize {
-        self.steps.len()
+        self.step_rows.len()
     }
 
     /// The episodes, longest first.
@@ -71,14 +70,21 @@ impl PackedBatch {
         &self.batch_sizes
     }
 
-    /// For every row its step: the row of [`Dataset::actions`] and [`Dataset::rewards`].
-    pub fn steps(&self) -> &[usize] {
-        &self.steps
+    /// Where the rows of each time start, and after the last time the number of rows: `times + 1` entries. The step at
+    /// time `t` of the `i`-th episode is row `offsets[t] + i`.
+    pub fn offsets(&self) -> &[usize] {
+        &self.offsets
     }
 
-    /// For every row the observation it acts on: the row of [`Dataset::observations`]. The one it leads to is the next.
-    pub fn observations(&self) -> &[usize] {
-        &self.observations
+    /// For every packed row its step: the row of [`Dataset::actions`] and [`Dataset::rewards`].
+    pub fn step_rows(&self) -> &[usize] {
+        &self.step_rows
+    }
+
+    /// For every packed row the observation it acts on: the row of [`Dataset::observations`]. The one it leads to is the
+    /// next row there.
+    pub fn observation_rows(&self) -> &[usize] {
+        &self.observation_rows
     }
 }
 
@@ -102,10 +108,7 @@ mod tests {
             lengths: lengths.to_vec(),
             ends: vec![End::default(); lengths.len()],
             observations: Cells::Short(
-                lengths
-                    .iter()
-                    .flat_map(|&length| 0..=length as u16)
-                    .collect(),
+                lengths.iter().flat_map(|&length| 0..=length as u16).collect(),
             ),
             actions: Cells::Byte(vec![0; lengths.iter().sum()]),
             rewards: lengths
@@ -125,8 +128,9 @@ mod tests {
         batch.fill(&data, &[0, 1, 2]);
         assert_eq!(batch.episodes(), [1, 2, 0]);
         assert_eq!(batch.batch_sizes(), [3, 2, 1]);
-        assert_eq!(batch.steps(), [1, 4, 0, 2, 5, 3]);
-        assert_eq!(batch.observations(), [2, 6, 0, 3, 7, 4]);
+        assert_eq!(batch.offsets(), [0, 3, 5, 6]);
+        assert_eq!(batch.step_rows(), [1, 4, 0, 2, 5, 3]);
+        assert_eq!(batch.observation_rows(), [2, 6, 0, 3, 7, 4]);
     }
 
     #[test]
@@ -142,20 +146,18 @@ mod tests {
         assert_eq!(batch.rows(), data.steps());
         let mut row = 0;
         for (time, &size) in batch.batch_sizes().iter().enumerate() {
-            for &episode in &batch.episodes()[..size] {
-                assert_eq!(data.rewards()[batch.steps()[row]], episode as f32);
+            for (index, &episode) in batch.episodes()[..size].iter().enumerate() {
+                assert_eq!(row, batch.offsets()[time] + index);
+                assert_eq!(data.rewards()[batch.step_rows()[row]], episode as f32);
+                assert_eq!(data.observations().category(batch.observation_rows()[row]), time);
                 assert_eq!(
-                    data.observations().category(batch.observations()[row]),
-                    time
-                );
-                assert_eq!(
-                    data.observations().category(batch.observations()[row] + 1),
+                    data.observations().category(batch.observation_rows()[row] + 1),
                     time + 1
                 );
                 row += 1;
             }
         }
-        let mut steps = batch.steps().to_vec();
+        let mut steps = batch.step_rows().to_vec();
         steps.sort_unstable();
         assert_eq!(steps, (0..data.steps()).collect::<Vec<_>>());
     }
@@ -165,5 +167,6 @@ mod tests {
         let mut batch = PackedBatch::new();
         batch.fill(&numbered(&[2]), &[]);
         assert_eq!((batch.rows(), batch.batch_sizes().len()), (0, 0));
+        assert_eq!(batch.offsets(), [0]);
     }
 }

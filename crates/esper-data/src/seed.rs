@@ -9,7 +9,7 @@
 //!
 //! let episode = Seed::new(0).named("data").indexed(7);
 //! let draw: f64 = episode.rng().random();
-//! assert_eq!(draw, Seed::new(0).named("data").indexed(7).rng().random());
+//! assert_eq!(draw, episode.rng().random::<f64>());
 //! ```
 
 use rand::SeedableRng;
@@ -38,9 +38,7 @@ impl Seed {
 
     /// The branch with a number.
     pub fn indexed(self, index: u64) -> Self {
-        Seed(mix(
-            mix(self.0).wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        ))
+        Seed(mix(mix(self.0).wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
     }
 
     /// The seed as a number, for what takes one (an environment's reset, another library).
@@ -75,10 +73,7 @@ mod tests {
         for name in ["data", "environment", "evaluation", "", "atad"] {
             assert!(seen.insert(root.named(name).value()), "{name}");
             for index in 0..1000 {
-                assert!(
-                    seen.insert(root.named(name).indexed(index).value()),
-                    "{name} {index}"
-                );
+                assert!(seen.insert(root.named(name).indexed(index).value()), "{name} {index}");
             }
         }
         assert_ne!(root.named("a").named("b"), root.named("b").named("a"));
@@ -87,10 +82,7 @@ mod tests {
     /// Data sets are made again from their seed, so the streams must never change.
     #[test]
     fn streams_are_fixed_for_ever() {
-        assert_eq!(
-            Seed::new(0).named("data").value(),
-            10_953_458_002_718_100_848
-        );
+        assert_eq!(Seed::new(0).named("data").value(), 10_953_458_002_718_100_848);
         assert_eq!(Seed::new(0).indexed(1).value(), 12_935_080_325_729_570_654);
         // xoshiro256++ seeded by SplitMix64, worked out apart from any library.
         assert_eq!(Seed::new(0).rng().next_u64(), 5_987_356_902_031_041_503);

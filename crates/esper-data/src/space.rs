@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use crate::cells::{CellType, Cells};
+use crate::cells::{CellType, CellsRef};
 
 /// The most categories one cell can have: what two bytes hold.
 pub const MAX_CATEGORIES: u32 = 1 << 16;
@@ -46,8 +46,8 @@ pub enum Space {
     Box {
         /// The shape the cells are laid out in, slowest axis first.
         shape: Vec<usize>,
-        /// `[low, high]` of every cell; absent when the space is unbounded.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// `[low, high]` of every cell; absent when the space is unbounded. What is infinite is `null` in JSON.
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "bounds_as_json")]
         bounds: Option<Vec<[f32; 2]>>,
     },
 }
@@ -79,11 +79,7 @@ impl Space {
             Space::MultiBinary { .. } => 2,
             Space::Box { .. } => return CellType::Float,
         };
-        if most <= 1 << 8 {
-            CellType::Byte
-        } else {
-            CellType::Short
-        }
+        if most <= 1 << 8 { CellType::Byte } else { CellType::Short }
     }
 
     /// Checks that the space itself makes sense; a space read from a file may not.
@@ -127,7 +123,10 @@ impl Space {
     }
 
     /// Checks that every row of `cells` is a value of this space. The error names the first row that is not.
-    pub fn check(&self, cells: &Cells) -> Result<(), CellError> {
+    ///
+    /// Real numbers only have to be finite: loggers clip and round, so that values a little outside the bounds are
+    /// normal; [`crate::suspicions`] mentions them.
+    pub fn check(&self, cells: CellsRef<'_>) -> Result<(), CellError> {
         let width = self.cells();
         match (self, cells) {
             (Space::Discrete { n }, _) => below(cells, width, |_| *n),
@@ -138,7 +137,7 @@ impl Space {
                 nvec => below(cells, width, |cell| nvec[cell]),
             },
             (Space::MultiBinary { .. }, _) => below(cells, width, |_| 2),
-            (Space::Box { .. }, Cells::Float(values)) => {
+            (Space::Box { .. }, CellsRef::Float(values)) => {
                 match values.iter().position(|value| !value.is_finite()) {
                     None => Ok(()),
                     Some(at) => Err(CellError {
@@ -159,7 +158,7 @@ impl Space {
     /// Writes the features of one row of cells: one-hot for categories, the numbers themselves otherwise.
     ///
     /// `row` indexes values, not cells; `features` has [`Space::features`] entries, which are all overwritten.
-    pub fn encode(&self, cells: &Cells, row: usize, features: &mut [f32]) {
+    pub fn encode(&self, cells: CellsRef<'_>, row: usize, features: &mut [f32]) {
         let width = self.cells();
         let range = row * width..(row + 1) * width;
         match self {
@@ -176,16 +175,16 @@ impl Space {
                 }
             }
             Space::MultiBinary { .. } | Space::Box { .. } => match cells {
-                Cells::Byte(values) => widen(&values[range], features, f32::from),
-                Cells::Short(values) => widen(&values[range], features, f32::from),
-                Cells::Float(values) => features.copy_from_slice(&values[range]),
+                CellsRef::Byte(values) => widen(&values[range], features, f32::from),
+                CellsRef::Short(values) => widen(&values[range], features, f32::from),
+                CellsRef::Float(values) => features.copy_from_slice(&values[range]),
             },
         }
     }
 
     /// Appends the indices of the features that are 1 in one row of a categorical space: the sparse form of
     /// [`Space::encode`], which a first layer can sum as a few weight rows. `None` for [`Space::Box`].
-    pub fn active(&self, cells: &Cells, row: usize, indices: &mut Vec<u32>) -> Option<()> {
+    pub fn active(&self, cells: CellsRef<'_>, row: usize, indices: &mut Vec<u32>) -> Option<()> {
         let width = self.cells();
         let range = row * width..(row + 1) * width;
         match self {
@@ -212,13 +211,8 @@ impl Space {
 /// Short and unambiguous, as Gymnasium prints them: `Discrete(7)`, `MultiBinary(2 x 7 x 6)`.
 impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let join = |shape: &[usize]| {
-            shape
-                .iter()
-                .map(usize::to_string)
-                .collect::<Vec<_>>()
-                .join(" x ")
-        };
+        let join =
+            |shape: &[usize]| shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
         match self {
             Space::Discrete { n } => write!(f, "Discrete({n})"),
             Space::MultiDiscrete { nvec } => match nvec.as_slice() {
@@ -251,24 +245,21 @@ impl fmt::Display for CellError {
 }
 
 /// Checks that every cell is a category below the limit of its place in the row.
-fn below(cells: &Cells, width: usize, limit: impl Fn(usize) -> u32) -> Result<(), CellError> {
+fn below(cells: CellsRef<'_>, width: usize, limit: impl Fn(usize) -> u32) -> Result<(), CellError> {
     fn first_bad<T: Copy + Into<u32>>(
         values: &[T],
         width: usize,
         limit: impl Fn(usize) -> u32,
     ) -> Option<(usize, usize, u32)> {
-        values
-            .chunks_exact(width)
-            .enumerate()
-            .find_map(|(row, values)| {
-                let cell = (0..width).find(|&cell| values[cell].into() >= limit(cell))?;
-                Some((row, cell, values[cell].into()))
-            })
+        values.chunks_exact(width).enumerate().find_map(|(row, values)| {
+            let cell = (0..width).find(|&cell| values[cell].into() >= limit(cell))?;
+            Some((row, cell, values[cell].into()))
+        })
     }
     let bad = match cells {
-        Cells::Byte(values) => first_bad(values, width, &limit),
-        Cells::Short(values) => first_bad(values, width, &limit),
-        Cells::Float(_) => {
+        CellsRef::Byte(values) => first_bad(values, width, &limit),
+        CellsRef::Short(values) => first_bad(values, width, &limit),
+        CellsRef::Float(_) => {
             return Err(CellError {
                 row: 0,
                 cell: 0,
@@ -278,11 +269,36 @@ fn below(cells: &Cells, width: usize, limit: impl Fn(usize) -> u32) -> Result<()
     };
     match bad {
         None => Ok(()),
-        Some((row, cell, value)) => Err(CellError {
-            row,
-            cell,
-            problem: format!("{value} is not below {}", limit(cell)),
-        }),
+        Some((row, cell, value)) => {
+            Err(CellError { row, cell, problem: format!("{value} is not below {}", limit(cell)) })
+        }
+    }
+}
+
+/// JSON has no infinity: `null` stands for it.
+mod bounds_as_json {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    type Bounds = Option<Vec<[f32; 2]>>;
+
+    pub(super) fn serialize<S: Serializer>(
+        bounds: &Bounds,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let finite = |value: f32| value.is_finite().then_some(value);
+        let pair = |pair: &[f32; 2]| pair.map(finite);
+        let pairs = bounds.as_ref().map(|bounds| bounds.iter().map(pair).collect::<Vec<_>>());
+        pairs.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Bounds, D::Error> {
+        let pairs = Option::<Vec<[Option<f32>; 2]>>::deserialize(deserializer)?;
+        let pair = |[low, high]: [Option<f32>; 2]| {
+            [low.unwrap_or(f32::NEG_INFINITY), high.unwrap_or(f32::INFINITY)]
+        };
+        Ok(pairs.map(|pairs| pairs.into_iter().map(pair).collect()))
     }
 }
 
@@ -294,37 +310,31 @@ fn widen<T: Copy>(values: &[T], features: &mut [f32], convert: impl Fn(T) -> f32
 
 /// The product of a shape, or `None` when it overflows.
 fn checked_cells(shape: &[usize]) -> Option<usize> {
-    shape
-        .iter()
-        .try_fold(1usize, |product, &n| product.checked_mul(n))
+    shape.iter().try_fold(1usize, |product, &n| product.checked_mul(n))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Cells;
 
     #[test]
     fn categories_become_one_hot_features() {
         let space = Space::MultiDiscrete { nvec: vec![2, 3] };
         let cells = Cells::Byte(vec![0, 0, 1, 2]);
         let mut features = [9.0; 5];
-        space.encode(&cells, 1, &mut features);
+        space.encode(cells.view(), 1, &mut features);
         assert_eq!(features, [0.0, 1.0, 0.0, 0.0, 1.0]);
     }
 
     #[test]
     fn numbers_pass_through() {
-        let space = Space::Box {
-            shape: vec![2],
-            bounds: None,
-        };
+        let space = Space::Box { shape: vec![2], bounds: None };
         let mut features = [0.0; 2];
-        space.encode(&Cells::Float(vec![1.5, -2.0, 3.0, 4.0]), 1, &mut features);
+        let cells = Cells::Float(vec![1.5, -2.0, 3.0, 4.0]);
+        space.encode(cells.view(), 1, &mut features);
         assert_eq!(features, [3.0, 4.0]);
-        assert_eq!(
-            space.active(&Cells::Float(vec![1.0, 2.0]), 0, &mut vec![]),
-            None
-        );
+        assert_eq!(space.active(cells.view(), 0, &mut vec![]), None);
     }
 
     #[test]
@@ -332,26 +342,17 @@ mod tests {
         let spaces = [
             (Space::Discrete { n: 4 }, Cells::Byte(vec![3, 1])),
             (Space::Discrete { n: 500 }, Cells::Short(vec![3, 499])),
-            (
-                Space::MultiDiscrete {
-                    nvec: vec![3, 2, 4],
-                },
-                Cells::Byte(vec![0, 0, 0, 2, 1, 3]),
-            ),
-            (
-                Space::MultiBinary { shape: vec![2, 2] },
-                Cells::Byte(vec![0, 0, 0, 0, 1, 0, 1, 1]),
-            ),
+            (Space::MultiDiscrete { nvec: vec![3, 2, 4] }, Cells::Byte(vec![0, 0, 0, 2, 1, 3])),
+            (Space::MultiBinary { shape: vec![2, 2] }, Cells::Byte(vec![0, 0, 0, 0, 1, 0, 1, 1])),
         ];
         for (space, cells) in spaces {
             for row in 0..2 {
                 let mut features = vec![0.0; space.features()];
-                space.encode(&cells, row, &mut features);
+                space.encode(cells.view(), row, &mut features);
                 let mut indices = vec![];
-                space.active(&cells, row, &mut indices).unwrap();
-                let expected: Vec<u32> = (0..features.len() as u32)
-                    .filter(|&i| features[i as usize] == 1.0)
-                    .collect();
+                space.active(cells.view(), row, &mut indices).unwrap();
+                let expected: Vec<u32> =
+                    (0..features.len() as u32).filter(|&i| features[i as usize] == 1.0).collect();
                 assert_eq!(indices, expected, "{space} row {row}");
             }
         }
@@ -361,67 +362,50 @@ mod tests {
     fn cells_take_the_smallest_type_that_holds_them() {
         assert_eq!(Space::Discrete { n: 256 }.cell_type(), CellType::Byte);
         assert_eq!(Space::Discrete { n: 257 }.cell_type(), CellType::Short);
-        assert_eq!(
-            Space::MultiDiscrete { nvec: vec![2, 300] }.cell_type(),
-            CellType::Short
-        );
+        assert_eq!(Space::MultiDiscrete { nvec: vec![2, 300] }.cell_type(), CellType::Short);
     }
 
     #[test]
     fn values_outside_the_space_are_named() {
         let space = Space::MultiDiscrete { nvec: vec![2, 3] };
-        assert_eq!(space.check(&Cells::Byte(vec![1, 2, 0, 0])), Ok(()));
-        let error = space.check(&Cells::Byte(vec![1, 2, 0, 3])).unwrap_err();
+        assert_eq!(space.check(Cells::Byte(vec![1, 2, 0, 0]).view()), Ok(()));
+        let error = space.check(Cells::Byte(vec![1, 2, 0, 3]).view()).unwrap_err();
         assert_eq!(error.to_string(), "row 1, cell 1: 3 is not below 3");
 
-        let space = Space::Box {
-            shape: vec![2],
-            bounds: None,
-        };
-        let error = space
-            .check(&Cells::Float(vec![1.0, 2.0, f32::NAN, 0.0]))
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "row 1, cell 0: NaN is not a finite number"
-        );
+        let space = Space::Box { shape: vec![2], bounds: None };
+        let error = space.check(Cells::Float(vec![1.0, 2.0, f32::NAN, 0.0]).view()).unwrap_err();
+        assert_eq!(error.to_string(), "row 1, cell 0: NaN is not a finite number");
     }
 
     #[test]
     fn senseless_spaces_are_refused() {
         for space in [
             Space::Discrete { n: 0 },
-            Space::Discrete {
-                n: MAX_CATEGORIES + 1,
-            },
+            Space::Discrete { n: MAX_CATEGORIES + 1 },
             Space::MultiDiscrete { nvec: vec![] },
             Space::MultiBinary { shape: vec![3, 0] },
-            Space::MultiBinary {
-                shape: vec![usize::MAX, 2],
-            },
-            Space::Box {
-                shape: vec![2],
-                bounds: Some(vec![[0.0, 1.0]]),
-            },
-            Space::Box {
-                shape: vec![1],
-                bounds: Some(vec![[1.0, 0.0]]),
-            },
+            Space::MultiBinary { shape: vec![usize::MAX, 2] },
+            Space::Box { shape: vec![2], bounds: Some(vec![[0.0, 1.0]]) },
+            Space::Box { shape: vec![1], bounds: Some(vec![[1.0, 0.0]]) },
         ] {
             assert!(space.validate().is_err(), "{space:?}");
         }
     }
 
     #[test]
+    fn infinite_bounds_survive_json() {
+        let bounds = vec![[f32::NEG_INFINITY, 1.5], [-2.0, f32::INFINITY]];
+        let space = Space::Box { shape: vec![2], bounds: Some(bounds) };
+        let json = serde_json::to_string(&space).unwrap();
+        assert_eq!(json, r#"{"type":"Box","shape":[2],"bounds":[[null,1.5],[-2.0,null]]}"#);
+        assert_eq!(serde_json::from_str::<Space>(&json).unwrap(), space);
+    }
+
+    #[test]
     fn the_json_form_is_stable() {
         let json = r#"{"type":"MultiBinary","shape":[2,7,6]}"#;
         let space: Space = serde_json::from_str(json).unwrap();
-        assert_eq!(
-            space,
-            Space::MultiBinary {
-                shape: vec![2, 7, 6]
-            }
-        );
+        assert_eq!(space, Space::MultiBinary { shape: vec![2, 7, 6] });
         assert_eq!(serde_json::to_string(&space).unwrap(), json);
     }
 }

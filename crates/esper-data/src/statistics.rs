@@ -3,7 +3,103 @@
 use serde::Serialize;
 
 use crate::dataset::Dataset;
+use crate::error::DataError;
 use crate::space::Space;
+
+/// What one behaviour, or all together, contributed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BehaviourSummary {
+    /// The behaviour's name.
+    pub name: String,
+    /// Its episodes.
+    pub episodes: usize,
+    /// Their steps.
+    pub steps: usize,
+    /// Their mean return.
+    pub mean_return: f64,
+    /// Their mean length.
+    pub mean_length: f64,
+}
+
+/// Sums by behaviour, collected data set by data set, so that a stream of them need not be kept.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    names: Vec<String>,
+    /// One a name; a single one when no behaviour has a name.
+    sums: Vec<Sums>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    episodes: usize,
+    steps: usize,
+    total_return: f64,
+}
+
+impl Tally {
+    /// The tally of one data set.
+    pub fn of(data: &Dataset) -> Self {
+        let names = data.provenance().names.clone();
+        let mut tally = Tally { sums: vec![Sums::default(); names.len().max(1)], names };
+        for episode in 0..data.episodes() {
+            let behaviour = data.provenance().of_episode.get(episode).copied().unwrap_or(0);
+            let sums = &mut tally.sums[usize::from(behaviour)];
+            sums.episodes += 1;
+            sums.steps += data.length(episode);
+            sums.total_return += data.episode_return(episode);
+        }
+        tally
+    }
+
+    /// Adds a data set with the same behaviours as those before it.
+    pub fn add(&mut self, data: &Dataset) -> Result<(), DataError> {
+        let other = Tally::of(data);
+        if self.sums.is_empty() {
+            *self = other;
+            return Ok(());
+        }
+        if self.names != other.names {
+            let problem = "the data sets have different behaviours";
+            return Err(DataError::Invalid(problem.to_owned()));
+        }
+        for (sums, other) in self.sums.iter_mut().zip(other.sums) {
+            sums.episodes += other.episodes;
+            sums.steps += other.steps;
+            sums.total_return += other.total_return;
+        }
+        Ok(())
+    }
+
+    /// What each named behaviour contributed; those without episodes are left out.
+    pub fn behaviours(&self) -> Vec<BehaviourSummary> {
+        let named = self.names.iter().zip(&self.sums);
+        named.filter(|(_, sums)| sums.episodes > 0).map(|(name, sums)| sums.summary(name)).collect()
+    }
+
+    /// What all contributed together.
+    pub fn total(&self) -> BehaviourSummary {
+        let mut total = Sums::default();
+        for sums in &self.sums {
+            total.episodes += sums.episodes;
+            total.steps += sums.steps;
+            total.total_return += sums.total_return;
+        }
+        total.summary("all")
+    }
+}
+
+impl Sums {
+    fn summary(&self, name: &str) -> BehaviourSummary {
+        let episodes = self.episodes.max(1) as f64;
+        BehaviourSummary {
+            name: name.to_owned(),
+            episodes: self.episodes,
+            steps: self.steps,
+            mean_return: self.total_return / episodes,
+            mean_length: self.steps as f64 / episodes,
+        }
+    }
+}
 
 /// The distribution of one number over episodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,16 +117,20 @@ pub struct Distribution {
 }
 
 impl Distribution {
+    /// The distribution of episode returns.
+    pub fn of_returns(data: &Dataset) -> Self {
+        Self::of((0..data.episodes()).map(|episode| data.episode_return(episode)).collect())
+    }
+
+    /// The distribution of episode lengths.
+    pub fn of_lengths(data: &Dataset) -> Self {
+        Self::of((0..data.episodes()).map(|episode| data.length(episode) as f64).collect())
+    }
+
     /// The distribution of some values; all zero when there are none.
     pub fn of(mut values: Vec<f64>) -> Self {
         if values.is_empty() {
-            return Distribution {
-                mean: 0.0,
-                std: 0.0,
-                min: 0.0,
-                median: 0.0,
-                max: 0.0,
-            };
+            values.push(0.0);
         }
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -44,11 +144,7 @@ impl Distribution {
         };
         Distribution {
             mean,
-            std: if values.len() > 1 {
-                (squares / (count - 1.0)).sqrt()
-            } else {
-                0.0
-            },
+            std: if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 },
             min: values[0],
             median,
             max: values[values.len() - 1],
@@ -56,25 +152,10 @@ impl Distribution {
     }
 }
 
-/// What one behaviour contributed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BehaviourSummary {
-    /// The behaviour's name.
-    pub name: String,
-    /// Its episodes.
-    pub episodes: usize,
-    /// Their steps.
-    pub steps: usize,
-    /// Their mean return.
-    pub mean_return: f64,
-    /// Their mean length.
-    pub mean_length: f64,
-}
-
-/// A bar of a histogram: how many episodes had a return in `low..high` (`low` itself when both are equal).
+/// A bar of a histogram: how many values are in `low..high` (are `low` when both are equal).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bar {
-    /// The lowest return counted.
+    /// The lowest value counted.
     pub low: f64,
     /// Where the next bar starts; the last bar includes it.
     pub high: f64,
@@ -82,138 +163,31 @@ pub struct Bar {
     pub episodes: usize,
 }
 
-/// Collects per-episode numbers, data set by data set, so that a stream of them need not be kept.
-#[derive(Clone, Debug, Default)]
-pub struct Statistics {
-    names: Vec<String>,
-    episodes: Vec<EpisodeRecord>,
+/// A histogram of episode returns: a bar for each value when there are at most `bars`, else equal widths.
+pub fn return_histogram(data: &Dataset, bars: usize) -> Vec<Bar> {
+    histogram((0..data.episodes()).map(|episode| data.episode_return(episode)).collect(), bars)
 }
 
-#[derive(Clone, Copy, Debug)]
-struct EpisodeRecord {
-    episode_return: f64,
-    length: usize,
-    behaviour: Option<u16>,
-}
-
-impl Statistics {
-    /// The statistics of one data set.
-    pub fn of(data: &Dataset) -> Self {
-        let mut statistics = Statistics::default();
-        statistics.add(data);
-        statistics
+fn histogram(mut values: Vec<f64>, bars: usize) -> Vec<Bar> {
+    values.sort_by(f64::total_cmp);
+    let (Some(&low), Some(&high)) = (values.first(), values.last()) else {
+        return Vec::new();
+    };
+    let runs = || values.chunk_by(|a, b| a == b);
+    if runs().count() <= bars {
+        let bar = |run: &[f64]| Bar { low: run[0], high: run[0], episodes: run.len() };
+        return runs().map(bar).collect();
     }
 
-    /// Adds the episodes of a data set; all of them must name the same behaviours.
-    pub fn add(&mut self, data: &Dataset) {
-        self.names.clone_from(&data.provenance().names);
-        let behaviours = &data.provenance().of_episode;
-        self.episodes
-            .extend((0..data.episodes()).map(|episode| EpisodeRecord {
-                episode_return: data.episode_return(episode),
-                length: data.length(episode),
-                behaviour: behaviours.get(episode).copied(),
-            }));
+    let width = (high - low) / bars as f64;
+    let edge = |bar: usize| if bar == bars { high } else { low + width * bar as f64 };
+    let mut histogram: Vec<Bar> =
+        (0..bars).map(|bar| Bar { low: edge(bar), high: edge(bar + 1), episodes: 0 }).collect();
+    for value in values {
+        let bar = ((value - low) / width) as usize;
+        histogram[bar.min(bars - 1)].episodes += 1;
     }
-
-    /// The number of episodes.
-    pub fn episodes(&self) -> usize {
-        self.episodes.len()
-    }
-
-    /// The number of steps.
-    pub fn steps(&self) -> usize {
-        self.episodes.iter().map(|episode| episode.length).sum()
-    }
-
-    /// The distribution of episode returns.
-    pub fn returns(&self) -> Distribution {
-        Distribution::of(
-            self.episodes
-                .iter()
-                .map(|episode| episode.episode_return)
-                .collect(),
-        )
-    }
-
-    /// The distribution of episode lengths.
-    pub fn lengths(&self) -> Distribution {
-        Distribution::of(
-            self.episodes
-                .iter()
-                .map(|episode| episode.length as f64)
-                .collect(),
-        )
-    }
-
-    /// What each behaviour contributed, in the order of their names' first use; behaviours without episodes are left out.
-    pub fn behaviours(&self) -> Vec<BehaviourSummary> {
-        let summary = |(index, name): (usize, &String)| {
-            let of_behaviour = self
-                .episodes
-                .iter()
-                .filter(|episode| episode.behaviour.map(usize::from) == Some(index));
-            let (mut episodes, mut steps, mut total) = (0, 0, 0.0);
-            for episode in of_behaviour {
-                episodes += 1;
-                steps += episode.length;
-                total += episode.episode_return;
-            }
-            (episodes > 0).then(|| BehaviourSummary {
-                name: name.clone(),
-                episodes,
-                steps,
-                mean_return: total / episodes as f64,
-                mean_length: steps as f64 / episodes as f64,
-            })
-        };
-        self.names.iter().enumerate().filter_map(summary).collect()
-    }
-
-    /// A histogram of episode returns: a bar for each value when there are at most `bars`, else equal widths.
-    pub fn histogram(&self, bars: usize) -> Vec<Bar> {
-        let mut returns: Vec<f64> = self
-            .episodes
-            .iter()
-            .map(|episode| episode.episode_return)
-            .collect();
-        returns.sort_by(f64::total_cmp);
-        let (Some(&low), Some(&high)) = (returns.first(), returns.last()) else {
-            return Vec::new();
-        };
-
-        let mut values = returns.clone();
-        values.dedup();
-        if values.len() <= bars {
-            let count = |value: f64| returns.iter().filter(|&&r| r == value).count();
-            return values
-                .into_iter()
-                .map(|value| Bar {
-                    low: value,
-                    high: value,
-                    episodes: count(value),
-                })
-                .collect();
-        }
-
-        let width = (high - low) / bars as f64;
-        let mut histogram: Vec<Bar> = (0..bars)
-            .map(|bar| Bar {
-                low: low + width * bar as f64,
-                high: if bar + 1 == bars {
-                    high
-                } else {
-                    low + width * (bar + 1) as f64
-                },
-                episodes: 0,
-            })
-            .collect();
-        for value in returns {
-            let bar = ((value - low) / width) as usize;
-            histogram[bar.min(bars - 1)].episodes += 1;
-        }
-        histogram
-    }
+    histogram
 }
 
 /// The fewest episodes that are not remarked upon.
@@ -222,71 +196,86 @@ const FEW_EPISODES: usize = 100;
 /// What a person would want to look at before training on this data, in plain sentences.
 pub fn suspicions(data: &Dataset) -> Vec<String> {
     let mut found = Vec::new();
-    if data.episodes() < FEW_EPISODES {
+    let episodes = data.episodes();
+    if episodes < FEW_EPISODES {
         found.push(format!(
-            "only {} episodes: averages over clusters of them will be rough",
-            data.episodes()
+            "only {episodes} episodes: averages over clusters of them will be rough"
         ));
     }
-    let returns = Statistics::of(data).returns();
-    if data.episodes() > 1 && returns.min == returns.max {
+    let returns = Distribution::of_returns(data);
+    if episodes > 1 && returns.min == returns.max {
+        let same = returns.min;
         found.push(format!(
-            "every episode has the same return ({}): there is nothing to tell good from bad",
-            returns.min
+            "every episode has the same return ({same}): there is nothing to tell good from bad"
         ));
     }
-    let open = (0..data.episodes())
+    let open = (0..episodes)
         .filter(|&episode| !data.end(episode).terminated && !data.end(episode).truncated)
         .count();
     if open > 0 {
         found.push(format!(
-            "{open} of {} episodes end neither terminated nor truncated: their returns may be incomplete",
-            data.episodes()
+            "{open} of {episodes} episodes end neither terminated nor truncated: \
+             their returns may be incomplete"
         ));
     }
-    if let Space::Discrete { n } = data.metadata().action_space {
-        let mut counts = vec![0usize; n as usize];
-        for step in 0..data.steps() {
-            counts[data.actions().category(step)] += 1;
-        }
-        let unused: Vec<String> = (0..counts.len())
-            .filter(|&a| counts[a] == 0)
-            .map(|a| a.to_string())
-            .collect();
-        if counts.len() > 1 && unused.len() + 1 == counts.len() {
-            found.push("only one action is ever taken: there is no choice to learn".to_owned());
-        } else if !unused.is_empty() {
-            let never = if unused.len() > 10 {
-                format!("{} of {} actions", unused.len(), counts.len())
-            } else {
-                format!("action {}", unused.join(", "))
-            };
-            found.push(format!(
-                "{never} is never taken: nothing can be learned about it"
-            ));
-        }
+    found.extend(unused_actions(data));
+    let (space, constant) = (&data.metadata().observation_space, constant_cells(data));
+    if constant > 0 {
+        found.push(format!("{constant} of {} observation cells never change", space.cells()));
     }
-    let constant = constant_cells(data);
-    let cells = data.metadata().observation_space.cells();
-    if constant > 0 && data.steps() > 0 {
-        found.push(format!(
-            "{constant} of {cells} observation cells never change"
-        ));
+    for (name, space, cells) in [
+        ("observation", space, data.observations()),
+        ("action", &data.metadata().action_space, data.actions()),
+    ] {
+        if let Space::Box { bounds: Some(bounds), .. } = space {
+            let outside = (0..cells.len()).filter(|&at| {
+                let [low, high] = bounds[at % bounds.len()];
+                !(low..=high).contains(&cells.view().number(at))
+            });
+            let outside = outside.count();
+            if outside > 0 {
+                found.push(format!("{outside} {name} cells are outside the bounds of {space}"));
+            }
+        }
     }
     found
+}
+
+fn unused_actions(data: &Dataset) -> Option<String> {
+    let Space::Discrete { n } = data.metadata().action_space else {
+        return None;
+    };
+    let mut taken = vec![false; n as usize];
+    for step in 0..data.steps() {
+        taken[data.actions().category(step)] = true;
+    }
+    let unused: Vec<String> = (0..taken.len())
+        .filter(|&action| !taken[action])
+        .map(|action| action.to_string())
+        .collect();
+    match unused.len() {
+        0 => None,
+        count if count + 1 == taken.len() => {
+            Some("only one action is ever taken: there is no choice to learn".to_owned())
+        }
+        1..=10 => Some(format!(
+            "never taken: action {}; nothing can be learned about it",
+            unused.join(", ")
+        )),
+        count => Some(format!("{count} of {n} actions are never taken")),
+    }
 }
 
 /// How many observation cells have the same value in every observation.
 fn constant_cells(data: &Dataset) -> usize {
     let width = data.metadata().observation_space.cells();
-    let cells = data.observations();
+    let cells = data.observations().view();
     let rows = cells.len() / width;
-    (0..width)
-        .filter(|&cell| {
-            let first = cells.number(cell);
-            (1..rows).all(|row| cells.number(row * width + cell) == first)
-        })
-        .count()
+    let constant = |cell: usize| {
+        let first = cells.number(cell);
+        (1..rows).all(|row| cells.number(row * width + cell) == first)
+    };
+    (0..width).filter(|&cell| constant(cell)).count()
 }
 
 #[cfg(test)]
@@ -294,6 +283,11 @@ mod tests {
     use super::*;
     use crate::dataset::tests::small;
     use crate::{Cells, End};
+
+    fn data() -> Dataset {
+        let (metadata, columns) = small();
+        Dataset::new(metadata, columns).unwrap()
+    }
 
     #[test]
     fn a_distribution_is_the_textbook_one() {
@@ -305,74 +299,38 @@ mod tests {
 
     #[test]
     fn behaviours_are_told_apart() {
-        let (metadata, columns) = small();
-        let statistics = Statistics::of(&Dataset::new(metadata, columns).unwrap());
-        let behaviours = statistics.behaviours();
-        assert_eq!(behaviours.len(), 2);
-        assert_eq!(
-            (behaviours[0].name.as_str(), behaviours[0].mean_return),
-            ("one", 4.0)
-        );
-        assert_eq!(
-            (behaviours[1].name.as_str(), behaviours[1].mean_return),
-            ("two", 0.5)
-        );
-        assert_eq!(behaviours[1].mean_length, 2.0);
+        let tally = Tally::of(&data());
+        let [one, two] = &tally.behaviours()[..] else { panic!("two behaviours") };
+        assert_eq!((one.name.as_str(), one.mean_return), ("one", 4.0));
+        assert_eq!((two.name.as_str(), two.mean_return, two.mean_length), ("two", 0.5, 2.0));
+        assert_eq!((tally.total().episodes, tally.total().mean_return), (2, 2.25));
     }
 
     #[test]
     fn adding_parts_equals_the_whole() {
-        let (metadata, columns) = small();
-        let part = Dataset::new(metadata, columns).unwrap();
+        let part = data();
         let mut whole = part.clone();
         whole.append(&part).unwrap();
-        let mut parts = Statistics::default();
-        parts.add(&part);
-        parts.add(&part);
-        assert_eq!(parts.returns(), Statistics::of(&whole).returns());
-        assert_eq!(parts.behaviours(), Statistics::of(&whole).behaviours());
+        let mut parts = Tally::default();
+        parts.add(&part).unwrap();
+        parts.add(&part).unwrap();
+        assert_eq!(parts.behaviours(), Tally::of(&whole).behaviours());
+        assert_eq!(parts.total(), Tally::of(&whole).total());
+
+        let (metadata, mut columns) = small();
+        columns.provenance.names[0] = "other".to_owned();
+        assert!(parts.add(&Dataset::new(metadata, columns).unwrap()).is_err());
     }
 
     #[test]
     fn few_values_get_a_bar_each_and_many_get_equal_widths() {
-        let (metadata, columns) = small();
-        let few = Statistics::of(&Dataset::new(metadata, columns).unwrap());
-        let bars = few.histogram(10);
-        assert_eq!(
-            bars[0],
-            Bar {
-                low: 0.5,
-                high: 0.5,
-                episodes: 1
-            }
-        );
-        assert_eq!(
-            bars[1],
-            Bar {
-                low: 4.0,
-                high: 4.0,
-                episodes: 1
-            }
-        );
+        let bar = |low, high, episodes| Bar { low, high, episodes };
+        assert_eq!(return_histogram(&data(), 10), [bar(0.5, 0.5, 1), bar(4.0, 4.0, 1)]);
 
-        let record = |i: usize| EpisodeRecord {
-            episode_return: i as f64,
-            length: 1,
-            behaviour: None,
-        };
-        let many = Statistics {
-            names: vec![],
-            episodes: (0..=100).map(record).collect(),
-        };
-        let bars = many.histogram(4);
-        assert_eq!(
-            bars.iter().map(|bar| bar.episodes).collect::<Vec<_>>(),
-            [25, 25, 25, 26]
-        );
-        assert_eq!(
-            (bars[1].low, bars[1].high, bars[3].high),
-            (25.0, 50.0, 100.0)
-        );
+        let bars = histogram((0..=100).map(f64::from).collect(), 4);
+        let expected =
+            [bar(0.0, 25.0, 25), bar(25.0, 50.0, 25), bar(50.0, 75.0, 25), bar(75.0, 100.0, 26)];
+        assert_eq!(bars, expected);
     }
 
     #[test]
@@ -383,17 +341,25 @@ mod tests {
         columns.actions = Cells::Byte(vec![1, 1, 1]);
         columns.observations = Cells::Byte(vec![2; 5]);
         let found = suspicions(&Dataset::new(metadata, columns).unwrap());
-        for expected in [
+        let expected = [
             "only 2 episodes",
             "same return (2)",
             "1 of 2 episodes end neither",
             "only one action",
-            "1 of 1 observation",
-        ] {
-            assert!(
-                found.iter().any(|s| s.contains(expected)),
-                "{expected}: {found:?}"
-            );
+            "1 of 1 observation cells never change",
+        ];
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.contains(expected), "{expected}: {found}");
         }
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+    }
+
+    #[test]
+    fn values_outside_bounds_are_mentioned() {
+        let (mut metadata, mut columns) = small();
+        metadata.action_space = Space::Box { shape: vec![1], bounds: Some(vec![[-1.0, 1.0]]) };
+        columns.actions = Cells::Float(vec![0.5, 1.5, -1.0]);
+        let found = suspicions(&Dataset::new(metadata, columns).unwrap());
+        assert!(found.iter().any(|s| s.contains("1 action cells are outside")), "{found:?}");
     }
 }

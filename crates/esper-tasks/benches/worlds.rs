@@ -4,9 +4,9 @@
 //! (nothing but the book), and the solver beside its peer, the crate `connect-four-ai`, interleaved.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use esper_data::Seed;
+use esper_data::{Rng, Seed};
 use esper_tasks::connect_four::behaviours::EpsilonOptimal;
 use esper_tasks::connect_four::book::Book;
 use esper_tasks::connect_four::rules::{Board, COLUMNS};
@@ -18,35 +18,27 @@ use rand::RngExt;
 
 fn main() {
     println!("random steps a second, 256 copies");
-    println!(
-        "  gambling      {:>12.0}",
-        steps_a_second(&Gambling::default(), 3, 10_000_000)
-    );
-    println!(
-        "  twenty48      {:>12.0}",
-        steps_a_second(&Twenty48::default(), 4, 20_000_000)
-    );
+    println!("  gambling      {:>12.0}", steps_a_second(&Gambling::default(), 3, 10_000_000));
+    println!("  twenty48      {:>12.0}", steps_a_second(&Twenty48::default(), 4, 20_000_000));
 
     println!("connect-four, cold opponent, milliseconds an episode");
     let env = cold_connect_four();
     let random = UniformRandom::over(&env.action_space()).expect("seven actions");
-    println!(
-        "  random        {:>12.2}",
-        milliseconds_an_episode(env, &random, 2_000)
-    );
+    println!("  random        {:>12.2}", milliseconds_an_episode(env, &random, 2_000));
     for epsilon in [0.5, 0.1, 0.01] {
         let agent = EpsilonOptimal { epsilon };
         let milliseconds = milliseconds_an_episode(cold_connect_four(), &agent, 200);
         println!("  epsilon {epsilon:<4}  {milliseconds:>12.2}");
     }
 
-    println!("finding the best column without a book, milliseconds a position");
-    println!("  discs          ours  connect-four-ai  ratio");
+    println!("Connect Four without a book, milliseconds a position (ratio = ours / peer)");
+    println!("  discs    best column  peer   ratio    score   64 MB table   peer  ratio");
     for discs in [12, 14, 16] {
-        let (ours, peer) = best_columns(discs, 100);
+        let Times { best, peer_best, score, large, peer_score } = solving(discs, 100);
         println!(
-            "  {discs:<8} {ours:>10.2} {peer:>16.2} {:>6.2}",
-            ours / peer
+            "  {discs:<8} {best:>11.2} {peer_best:>6.1} {:>6.2} {score:>9.2} {large:>12.2} {peer_score:>7.1} {:>6.2}",
+            best / peer_best,
+            score / peer_score
         );
     }
 }
@@ -86,48 +78,78 @@ fn milliseconds_an_episode(
     let started = Instant::now();
     for seed in 0..episodes {
         env.reset(seed, &mut observation);
-        while !env
-            .step(agent.act(&env, &mut rng), &mut observation)
-            .is_over()
-        {}
+        while !env.step(agent.act(&env, &mut rng), &mut observation).is_over() {}
     }
     started.elapsed().as_secs_f64() * 1e3 / episodes as f64
 }
 
-/// The time to find the best column of positions from random play that need a search: ours and the peer's, in turns.
-fn best_columns(discs: usize, positions: usize) -> (f64, f64) {
+/// Mean milliseconds a position.
+#[derive(Default)]
+struct Times {
+    /// Our best column.
+    best: f64,
+    /// The peer's scores of all columns, which is how it finds the best.
+    peer_best: f64,
+    /// Our score of the position.
+    score: f64,
+    /// The same with a table of the peer's size, which does not fit the cache.
+    large: f64,
+    /// The peer's score.
+    peer_score: f64,
+}
+
+/// Solves positions from random play that need a search, all contenders taking turns at each.
+fn solving(discs: usize, positions: usize) -> Times {
     let mut rng = Seed::new(discs as u64).rng();
-    let (mut ours, mut peer) = (Duration::ZERO, Duration::ZERO);
-    let mut solver = Solver::default();
-    let mut peer_solver = connect_four_ai::Solver::default();
-    let mut done = 0;
-    while done < positions {
+    let mut times = Times::default();
+    // A solver for each task, so that none profits from what another has just found out.
+    let (mut best_solver, mut score_solver) = (Solver::default(), Solver::default());
+    let mut large_solver = Solver::with_table_bits(23);
+    let mut peer_best_solver = connect_four_ai::Solver::default();
+    let mut peer_score_solver = connect_four_ai::Solver::default();
+    for _ in 0..positions {
+        let (board, position) = random_position(discs, &mut rng);
+        let best = timed(&mut times.best, || best_solver.best_column(&board));
+        let scores =
+            timed(&mut times.peer_best, || peer_best_solver.get_all_move_scores(&position));
+        let highest = scores.iter().flatten().max();
+        assert_eq!(Some(best), scores.iter().position(|score| score.as_ref() == highest));
+
+        let score = timed(&mut times.score, || score_solver.score(&board));
+        let large = timed(&mut times.large, || large_solver.score(&board));
+        let peer = timed(&mut times.peer_score, || peer_score_solver.solve(&position));
+        assert_eq!([score, large], [i32::from(peer); 2]);
+    }
+    let mean = |seconds: f64| seconds * 1e3 / positions as f64;
+    Times {
+        best: mean(times.best),
+        peer_best: mean(times.peer_best),
+        score: mean(times.score),
+        large: mean(times.large),
+        peer_score: mean(times.peer_score),
+    }
+}
+
+fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let result = work();
+    *seconds += started.elapsed().as_secs_f64();
+    result
+}
+
+fn random_position(discs: usize, rng: &mut Rng) -> (Board, connect_four_ai::Position) {
+    loop {
         let mut columns = Vec::new();
         let mut board = Board::default();
         while columns.len() < discs && !board.is_lost() {
-            let column = board
-                .resolve(rng.random_range(0..COLUMNS))
-                .expect("not full");
+            let column = board.resolve(rng.random_range(0..COLUMNS)).expect("not full");
             board = board.drop(column);
             columns.push(column);
         }
-        if board.is_lost() || obvious_column(&board).is_some() {
-            continue;
+        if !board.is_lost() && obvious_column(&board).is_none() {
+            let mut position = connect_four_ai::Position::new();
+            columns.iter().for_each(|&column| position.play(column));
+            return (board, position);
         }
-        let mut position = connect_four_ai::Position::new();
-        columns.iter().for_each(|&column| position.play(column));
-
-        let started = Instant::now();
-        let best = solver.best_column(&board);
-        ours += started.elapsed();
-        let started = Instant::now();
-        let scores = peer_solver.get_all_move_scores(&position);
-        peer += started.elapsed();
-        let highest = scores.iter().flatten().max();
-        let peer_best = scores.iter().position(|score| score.as_ref() == highest);
-        assert_eq!(Some(best), peer_best, "{columns:?}");
-        done += 1;
     }
-    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3 / positions as f64;
-    (milliseconds(ours), milliseconds(peer))
 }

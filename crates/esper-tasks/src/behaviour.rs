@@ -55,13 +55,9 @@ impl<E: Env> Mixture<E> {
         mut self,
         name: impl Into<String>,
         weight: f64,
-        behaviour: impl Behaviour<E> + 'static,
+        behaviour: Box<dyn Behaviour<E>>,
     ) -> Self {
-        self.parts.push(Part {
-            name: name.into(),
-            weight,
-            behaviour: Box::new(behaviour),
-        });
+        self.parts.push(Part { name: name.into(), weight, behaviour });
         self
     }
 
@@ -110,13 +106,10 @@ mod tests {
 
     #[test]
     fn parts_are_drawn_in_proportion_to_their_weights() {
-        let mixture = Mixture::new()
-            .with("a", 3.0, Always(0))
-            .with("b", 1.0, Always(1));
+        let mixture =
+            Mixture::new().with("a", 3.0, Box::new(Always(0))).with("b", 1.0, Box::new(Always(1)));
         let mut rng = Seed::new(0).rng();
-        let b = (0..40_000)
-            .filter(|_| mixture.draw(&mut rng).0 == 1)
-            .count();
+        let b = (0..40_000).filter(|_| mixture.draw(&mut rng).0 == 1).count();
         // Standard deviation 87.
         assert!((9_600..10_400).contains(&b), "{b}");
     }

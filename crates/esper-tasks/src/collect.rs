@@ -3,6 +3,8 @@
 //! Every episode has a random stream of its own, so episodes can be played in any order. They are handed on in order,
 //! in parts that stay small, so that a data set larger than memory can be written as it is made.
 
+use std::ops::{ControlFlow, Range};
+
 use esper_data::{Cell, Columns, Dataset, End, Metadata, Provenance, Seed};
 use rayon::prelude::*;
 
@@ -18,60 +20,69 @@ const MOST_UNITS: u64 = 256;
 /// Steps at which a part is handed on.
 const PART_STEPS: usize = 1 << 17;
 
+/// Why a collection ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectError<E> {
+    /// Whoever watched it said so.
+    Stopped,
+    /// Whoever took the parts failed.
+    Sink(E),
+}
+
 /// Plays whole episodes until there are at least `steps` steps, and hands them on in parts.
 ///
-/// `sink` takes a part at a time, in order, while the next is being played; its error ends the collection.
+/// `sink` takes a part at a time, in order, while the next is being played; its error ends the collection. `watch` is
+/// told, from any thread, how many steps have just been played, and may break off.
 pub fn collect<E, Error>(
     env: &E,
     mixture: &Mixture<E>,
-    task: &str,
-    seed: u64,
+    metadata: &Metadata,
+    seed: Seed,
     steps: u64,
     mut sink: impl FnMut(Dataset) -> Result<(), Error> + Send,
-) -> Result<(), Error>
+    watch: impl Fn(u64) -> ControlFlow<()> + Sync,
+) -> Result<(), CollectError<Error>>
 where
     E: Env + Sync,
     Error: Send,
 {
-    let metadata = Metadata {
-        task: Some(task.to_owned()),
-        seed: Some(seed),
-        observation_space: env.observation_space(),
-        action_space: env.action_space(),
-    };
-    let stream = Seed::new(seed).named("collect").named(task);
-    let play = |units: std::ops::Range<u64>| -> Vec<Episodes<E>> {
-        let unit = |unit| Episodes::play(env, mixture, stream, unit * UNIT..(unit + 1) * UNIT);
+    let play = |units: Range<u64>| -> Option<Vec<Episodes<E>>> {
+        let unit =
+            |unit| Episodes::play(env, mixture, seed, unit * UNIT..(unit + 1) * UNIT, &watch);
         units.into_par_iter().map(unit).collect()
     };
 
     let names = mixture.names();
-    let mut collected = 0;
     let mut part = Episodes::<E>::default();
-    let mut next = 0..4;
-    let mut played = play(next.clone());
+    let mut collected = 0;
+    let mut units = 0..2;
+    let mut played = play(units.clone()).ok_or(CollectError::Stopped)?;
     loop {
-        let upcoming = next.end..next.end + (2 * (next.end - next.start)).min(MOST_UNITS);
-        let mut hand_on = || -> Result<bool, Error> {
+        let in_hand: u64 = played.iter().map(|unit| unit.rewards.len() as u64).sum();
+        let missing = steps.saturating_sub(collected + in_hand);
+        let unit_steps = in_hand / (units.end - units.start);
+        let upcoming = units.end..units.end + missing.div_ceil(unit_steps).min(MOST_UNITS);
+
+        let mut hand_on = || -> Result<(), Error> {
             for unit in played.drain(..) {
-                collected += part.append_until(&unit, steps - collected);
-                let enough = collected >= steps;
-                if enough || part.rewards.len() >= PART_STEPS {
-                    sink(std::mem::take(&mut part).into_dataset(&metadata, &names))?;
-                }
-                if enough {
-                    return Ok(true);
+                collected += part.append_until(&unit, steps.saturating_sub(collected));
+                if part.rewards.len() >= PART_STEPS {
+                    sink(std::mem::take(&mut part).into_dataset(metadata, &names))?;
                 }
             }
-            Ok(false)
+            if collected >= steps && !part.rewards.is_empty() {
+                sink(std::mem::take(&mut part).into_dataset(metadata, &names))?;
+            }
+            Ok(())
         };
-        // While this is handed on, the other threads play what comes next; at the end that is a little in vain.
-        let (enough, then) = rayon::join(&mut hand_on, || play(upcoming.clone()));
-        if enough? {
+        // While this is handed on, the other threads play what comes next.
+        let (handed_on, then) = rayon::join(&mut hand_on, || play(upcoming.clone()));
+        handed_on.map_err(CollectError::Sink)?;
+        played = then.ok_or(CollectError::Stopped)?;
+        if collected >= steps {
             return Ok(());
         }
-        played = then;
-        next = upcoming;
+        units = upcoming;
     }
 }
 
@@ -99,13 +110,19 @@ impl<E: Env> Default for Episodes<E> {
 }
 
 impl<E: Env> Episodes<E> {
-    /// Plays the episodes with these numbers.
-    fn play(env: &E, mixture: &Mixture<E>, stream: Seed, numbers: std::ops::Range<u64>) -> Self {
+    /// Plays the episodes with these numbers, unless `watch` breaks off.
+    fn play(
+        env: &E,
+        mixture: &Mixture<E>,
+        seed: Seed,
+        numbers: Range<u64>,
+        watch: &impl Fn(u64) -> ControlFlow<()>,
+    ) -> Option<Self> {
         let mut env = env.clone();
         let mut observation = vec![E::Cell::default(); env.observation_space().cells()];
         let mut episodes = Self::default();
         for number in numbers {
-            let stream = stream.indexed(number);
+            let stream = seed.indexed(number);
             let (behaviour, policy) = mixture.draw(&mut stream.named("behaviour").rng());
             let mut rng = stream.named("actions").rng();
             env.reset(stream.named("environment").value(), &mut observation);
@@ -121,14 +138,15 @@ impl<E: Env> Episodes<E> {
                     break step;
                 }
             };
-            episodes.lengths.push(episodes.rewards.len() - start);
-            episodes.ends.push(End {
-                terminated: last.terminated,
-                truncated: last.truncated,
-            });
+            let length = episodes.rewards.len() - start;
+            episodes.lengths.push(length);
+            episodes.ends.push(End { terminated: last.terminated, truncated: last.truncated });
             episodes.behaviours.push(behaviour as u16);
+            if watch(length as u64).is_break() {
+                return None;
+            }
         }
-        episodes
+        Some(episodes)
     }
 
     /// Appends episodes of another until there are `steps` more steps, or all of it. Returns the steps appended.
@@ -139,18 +157,15 @@ impl<E: Env> Episodes<E> {
             appended += other.lengths[episodes];
             episodes += 1;
         }
-        let observation_cells =
-            other.observations.len() / (other.rewards.len() + other.lengths.len());
+        let rows = other.rewards.len() + other.lengths.len();
+        let observation_cells = other.observations.len() / rows;
         let action_cells = other.actions.len() / other.rewards.len();
         self.lengths.extend_from_slice(&other.lengths[..episodes]);
         self.ends.extend_from_slice(&other.ends[..episodes]);
-        self.behaviours
-            .extend_from_slice(&other.behaviours[..episodes]);
+        self.behaviours.extend_from_slice(&other.behaviours[..episodes]);
         let observations = (appended + episodes) * observation_cells;
-        self.observations
-            .extend_from_slice(&other.observations[..observations]);
-        self.actions
-            .extend_from_slice(&other.actions[..appended * action_cells]);
+        self.observations.extend_from_slice(&other.observations[..observations]);
+        self.actions.extend_from_slice(&other.actions[..appended * action_cells]);
         self.rewards.extend_from_slice(&other.rewards[..appended]);
         appended as u64
     }
@@ -162,10 +177,7 @@ impl<E: Env> Episodes<E> {
             observations: E::Cell::column(self.observations),
             actions: Cell::column(self.actions),
             rewards: self.rewards,
-            provenance: Provenance {
-                names: names.to_vec(),
-                of_episode: self.behaviours,
-            },
+            provenance: Provenance { names: names.to_vec(), of_episode: self.behaviours },
         };
         Dataset::new(metadata.clone(), columns)
             .expect("an environment that conforms makes valid episodes")

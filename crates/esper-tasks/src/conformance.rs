@@ -2,15 +2,15 @@
 
 use esper_data::{Cell, Rng, Seed};
 
-use crate::env::{Env, Step};
+use crate::env::{Action, Env, Step};
 
 /// Plays `episodes` random episodes and checks that the environment keeps its promises:
 ///
 /// - spaces make sense, every observation is a value of its space, every reward is finite;
 /// - an episode ends within `longest` steps;
-/// - a seed and the actions decide an episode, whatever was played before it;
+/// - a seed and the actions decide an episode, whatever was played before it and whatever the buffer held;
 /// - a copy goes on exactly as its original;
-/// - different seeds give different episodes.
+/// - under the same actions, different seeds give different episodes.
 ///
 /// # Panics
 ///
@@ -21,87 +21,67 @@ pub fn check<E: Env>(
     longest: usize,
     random_action: impl Fn(&mut Rng) -> E::Action,
 ) {
-    env.observation_space()
-        .validate()
-        .expect("the observation space makes sense");
-    env.action_space()
-        .validate()
-        .expect("the action space makes sense");
+    let space = env.observation_space();
+    space.validate().expect("the observation space makes sense");
+    env.action_space().validate().expect("the action space makes sense");
+    assert_eq!(E::Cell::TYPE, space.cell_type(), "observations are stored as {space} asks for");
 
     let mut used = env.clone();
-    let mut all = Vec::new();
+    let mut differ = false;
     for seed in 0..episodes {
-        let fresh = play(&mut env.clone(), seed, longest, &random_action);
-        let again = play(&mut used, seed, longest, &random_action);
-        assert_eq!(
-            fresh, again,
-            "seed {seed}: an episode depends on what was played before"
-        );
-        all.push(fresh);
+        let actions = |stream: u64| Seed::new(stream).named("actions").rng();
+        let fresh = play(&mut env.clone(), seed, longest, actions(seed), &random_action);
+        let again = play(&mut used, seed, longest, actions(seed), &random_action);
+        assert_eq!(fresh, again, "seed {seed}: an episode depends on what was played before");
+        // Leaves `used` in the middle of an episode, which the next reset has to forget.
+        used.reset(seed + 1, &mut vec![E::Cell::default(); space.cells()]);
+
+        let other = play(&mut env.clone(), seed + 1, longest, actions(seed), &random_action);
+        differ |= fresh != other;
     }
-    let differ = all.iter().any(|episode| episode != &all[0]);
-    assert!(episodes < 2 || differ, "every seed gives the same episode");
+    assert!(differ, "every seed gives the same episode");
 }
 
-/// The steps of an episode, and its observations as numbers so that they can be compared.
-type Played = (Vec<Step>, Vec<Vec<f32>>);
+/// The steps of an episode, and its observations.
+type Played<C> = (Vec<Step>, Vec<Vec<C>>);
 
 fn play<E: Env>(
     env: &mut E,
     seed: u64,
     longest: usize,
+    mut rng: Rng,
     random_action: &impl Fn(&mut Rng) -> E::Action,
-) -> Played {
-    let space = env.observation_space();
-    let actions = env.action_space();
+) -> Played<E::Cell> {
+    let (space, action_space) = (env.observation_space(), env.action_space());
     let mut observation = vec![E::Cell::default(); space.cells()];
-    let mut rng = Seed::new(seed).named("actions").rng();
     let (mut steps, mut observations) = (Vec::new(), Vec::new());
-
-    let mut record = |observation: &[E::Cell]| {
-        let cells = E::Cell::column(observation.to_vec());
-        space.check(&cells).unwrap_or_else(|error| {
-            panic!(
-                "seed {seed}: observation {} is outside {space}: {error}",
-                observations.len()
-            )
+    let valid = |observation: &[E::Cell], number: usize| {
+        space.check(E::Cell::view(observation)).unwrap_or_else(|error| {
+            panic!("seed {seed}: observation {number} is outside {space}: {error}")
         });
-        observations.push((0..cells.len()).map(|at| cells.number(at)).collect());
     };
 
     env.reset(seed, &mut observation);
-    record(&observation);
     loop {
+        valid(&observation, observations.len());
+        observations.push(observation.clone());
+        match steps.last() {
+            Some(step) if Step::is_over(*step) => return (steps, observations),
+            _ => assert!(steps.len() < longest, "seed {seed}: no end within {longest} steps"),
+        }
         let action = random_action(&mut rng);
-        let cells = Cell::column(crate::Action::cells(&action).to_vec());
-        assert_eq!(cells.len(), actions.cells());
-        actions
-            .check(&cells)
-            .expect("random actions are in the action space");
+        let cells = action.cells();
+        assert_eq!(cells.len(), action_space.cells());
+        action_space.check(Cell::view(cells)).expect("random actions are in the action space");
+        assert_eq!(E::Action::from_cells(cells), Some(action));
 
         let mut copy = env.clone();
-        let mut copied = observation.clone();
+        let mut copied = vec![E::Cell::default(); space.cells()];
         let step = env.step(action, &mut observation);
-        assert_eq!(
-            copy.step(action, &mut copied),
-            step,
-            "seed {seed}: a copy goes another way"
-        );
-        record(&copied);
-        record(&observation);
-        assert!(
-            step.reward.is_finite(),
-            "seed {seed}: a reward is {}",
-            step.reward
-        );
+        assert_eq!(copy.step(action, &mut copied), step, "seed {seed}: a copy goes another way");
+        assert_eq!(copied, observation, "seed {seed}: a copy sees something else");
+        assert!(step.reward.is_finite(), "seed {seed}: a reward is {}", step.reward);
         steps.push(step);
-        if step.is_over() {
-            return (steps, observations);
-        }
-        assert!(
-            steps.len() < longest,
-            "seed {seed}: no end within {longest} steps"
-        );
     }
 }
 
@@ -120,9 +100,7 @@ mod tests {
 
     #[test]
     fn connect_four_conforms() {
-        check(&ConnectFour::default(), 50, 21, |rng| {
-            rng.random_range(0..7)
-        });
+        check(&ConnectFour::default(), 50, 21, |rng| rng.random_range(0..7));
     }
 
     #[test]
@@ -149,12 +127,9 @@ mod tests {
                 self.0 += 1;
                 observation[0] = self.0;
             }
-            fn step(&mut self, _: u8, _: &mut [u8]) -> Step {
-                Step {
-                    reward: 0.0,
-                    terminated: true,
-                    truncated: false,
-                }
+            fn step(&mut self, _: u8, observation: &mut [u8]) -> Step {
+                observation[0] = self.0;
+                Step { reward: 0.0, terminated: true, truncated: false }
             }
         }
         check(&Counter(0), 2, 1, |_| 0);

@@ -26,12 +26,20 @@ pub trait Action: Copy + Default + Send + Sync + std::fmt::Debug + PartialEq + '
     type Cell: Cell;
     /// Its cells, as a data set stores them.
     fn cells(&self) -> &[Self::Cell];
+    /// The action with these cells; `None` when it has another number of them.
+    fn from_cells(cells: &[Self::Cell]) -> Option<Self>;
 }
 
 impl Action for u8 {
     type Cell = u8;
     fn cells(&self) -> &[u8] {
         std::slice::from_ref(self)
+    }
+    fn from_cells(cells: &[u8]) -> Option<Self> {
+        match cells {
+            [action] => Some(*action),
+            _ => None,
+        }
     }
 }
 
@@ -42,6 +50,9 @@ where
     type Cell = f32;
     fn cells(&self) -> &[f32] {
         self
+    }
+    fn from_cells(cells: &[f32]) -> Option<Self> {
+        cells.try_into().ok()
     }
 }
 
@@ -64,6 +75,10 @@ pub trait Env: Clone + Send {
     /// Starts an episode and writes its first observation.
     fn reset(&mut self, seed: u64, observation: &mut [Self::Cell]);
 
-    /// Takes an action and writes the observation it leads to. Not to be called on an episode that is over.
+    /// Takes an action and writes the observation it leads to.
+    ///
+    /// # Panics
+    ///
+    /// May panic when the action is outside the action space, or the episode is over.
     fn step(&mut self, action: Self::Action, observation: &mut [Self::Cell]) -> Step;
 }

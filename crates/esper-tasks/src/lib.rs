@@ -1,7 +1,8 @@
 //! Stochastic worlds, who acts in them, and the data that gives.
 //!
 //! [`Env`] is a world in Gymnasium's terms, [`VecEnv`] many copies of one, [`Behaviour`] a way of acting, and
-//! [`collect`] plays episodes into an [`esper_data::Dataset`]. [`Task`] lists what is built in. Each task is a folder:
+//! [`collect`] plays episodes into an [`esper_data::Dataset`]. [`Task`] lists what is built in, [`Collection`] is its
+//! data. Each task is a folder:
 //! `rules` are pure (no chance, no I/O), the environment adds chance.
 //!
 //! Nothing here knows of learning.
@@ -17,7 +18,9 @@ pub mod twenty48;
 mod vec_env;
 
 pub use behaviour::{Behaviour, Mixture, UniformRandom};
-pub use collect::collect;
+pub use collect::{CollectError, collect};
 pub use env::{Action, Env, Step};
-pub use task::{BehaviourInfo, CollectOptions, DEFAULT_EPSILON, Task, UnknownBehaviour};
+pub use task::{
+    BehaviourInfo, BuiltIn, CollectOptions, Collection, EnvVisitor, OptionsError, Task,
+};
 pub use vec_env::VecEnv;

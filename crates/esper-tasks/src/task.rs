@@ -1,9 +1,11 @@
 //! The tasks that are built in: a world, who acts in it, and how much data the paper took.
 
-use esper_data::{Dataset, Space};
+use std::ops::ControlFlow;
 
-use crate::behaviour::{Mixture, UniformRandom};
-use crate::collect::collect;
+use esper_data::{Dataset, Metadata, Seed, Space};
+
+use crate::behaviour::{Behaviour, Mixture, UniformRandom};
+use crate::collect::{CollectError, collect};
 use crate::connect_four::ConnectFour;
 use crate::connect_four::behaviours::{EpsilonOptimal, Exploiter};
 use crate::env::Env;
@@ -32,30 +34,60 @@ pub struct BehaviourInfo {
     pub by_default: bool,
 }
 
-/// What to collect.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CollectOptions {
-    /// At least this many steps; the last episode is played to its end.
-    pub steps: u64,
-    /// Decides everything.
-    pub seed: u64,
-    /// The behaviours to mix, each with the same share of the episodes; empty for the task's own mixture.
-    pub behaviours: Vec<String>,
-    /// The share of random moves of `epsilon-optimal`.
-    pub epsilon: f64,
+/// The environment of a task that is built in, and who can play it.
+pub trait BuiltIn: Env<Cell = u8, Action = u8> + Sync + 'static {
+    /// The behaviour of that name, among those that only this task has.
+    fn own_behaviour(&self, _name: &str, _epsilon: f64) -> Option<Box<dyn Behaviour<Self>>> {
+        None
+    }
+
+    /// The behaviour of that name: random play, or one of the task's own.
+    fn behaviour(&self, name: &str, epsilon: f64) -> Option<Box<dyn Behaviour<Self>>> {
+        if name == RANDOM.name {
+            return Some(Box::new(UniformRandom::over(&self.action_space())?));
+        }
+        self.own_behaviour(name, epsilon)
+    }
 }
 
-/// A behaviour was asked for that the task does not have.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{task} has no behaviour `{asked}`; it has {known}")]
-pub struct UnknownBehaviour {
-    task: &'static str,
-    asked: String,
-    known: String,
+impl BuiltIn for Gambling {}
+
+impl BuiltIn for Twenty48 {}
+
+impl BuiltIn for ConnectFour {
+    fn own_behaviour(&self, name: &str, epsilon: f64) -> Option<Box<dyn Behaviour<Self>>> {
+        if name == EPSILON_OPTIMAL.name {
+            Some(Box::new(EpsilonOptimal { epsilon }))
+        } else if name == EXPLOITER.name {
+            Some(Box::new(Exploiter))
+        } else {
+            None
+        }
+    }
 }
 
-/// The share of random moves of the paper's Connect Four player.
-pub const DEFAULT_EPSILON: f64 = 0.01;
+/// Something to be done with the environment of a task, whatever its type.
+pub trait EnvVisitor {
+    /// What comes of it.
+    type Output;
+    /// Does it.
+    fn visit<E: BuiltIn>(self, env: E) -> Self::Output;
+}
+
+const RANDOM: BehaviourInfo =
+    BehaviourInfo { name: "random", summary: "every action equally likely", by_default: true };
+
+const EPSILON_OPTIMAL: BehaviourInfo = BehaviourInfo {
+    name: "epsilon-optimal",
+    summary: "the solver's best column, now and then any column",
+    by_default: true,
+};
+
+const EXPLOITER: BehaviourInfo = BehaviourInfo {
+    name: "exploiter",
+    summary: "always the last column, hoping that the opponent forgets it",
+    by_default: true,
+};
 
 impl Task {
     /// All of them.
@@ -104,29 +136,11 @@ impl Task {
 
     /// The behaviours it offers.
     pub fn behaviours(self) -> &'static [BehaviourInfo] {
-        const RANDOM: BehaviourInfo = BehaviourInfo {
-            name: "random",
-            summary: "every action equally likely",
-            by_default: true,
-        };
         match self {
             Task::Gambling | Task::Twenty48 => &[RANDOM],
-            Task::ConnectFour => &[
-                BehaviourInfo {
-                    name: "epsilon-optimal",
-                    summary: "the solver's best column, now and then any column",
-                    by_default: true,
-                },
-                BehaviourInfo {
-                    name: "exploiter",
-                    summary: "always the last column, hoping that the opponent forgets it",
-                    by_default: true,
-                },
-                BehaviourInfo {
-                    by_default: false,
-                    ..RANDOM
-                },
-            ],
+            Task::ConnectFour => {
+                &[EPSILON_OPTIMAL, EXPLOITER, BehaviourInfo { by_default: false, ..RANDOM }]
+            }
         }
     }
 
@@ -140,92 +154,188 @@ impl Task {
         }
     }
 
-    /// What an observation looks like.
-    pub fn observation_space(self) -> Space {
+    /// Does something with its environment.
+    pub fn with_env<V: EnvVisitor>(self, visitor: V) -> V::Output {
         match self {
-            Task::Gambling => Gambling::default().observation_space(),
-            Task::ConnectFour => ConnectFour::default().observation_space(),
-            Task::Twenty48 => Twenty48::default().observation_space(),
+            Task::Gambling => visitor.visit(Gambling::default()),
+            Task::ConnectFour => visitor.visit(ConnectFour::default()),
+            Task::Twenty48 => visitor.visit(Twenty48::default()),
         }
     }
 
-    /// What an action looks like.
-    pub fn action_space(self) -> Space {
-        match self {
-            Task::Gambling => Gambling::default().action_space(),
-            Task::ConnectFour => ConnectFour::default().action_space(),
-            Task::Twenty48 => Twenty48::default().action_space(),
+    /// What its observations and its actions look like.
+    pub fn spaces(self) -> (Space, Space) {
+        struct Spaces;
+        impl EnvVisitor for Spaces {
+            type Output = (Space, Space);
+            fn visit<E: BuiltIn>(self, env: E) -> (Space, Space) {
+                (env.observation_space(), env.action_space())
+            }
         }
+        self.with_env(Spaces)
+    }
+}
+
+/// What to collect, before it is checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CollectOptions {
+    /// At least this many steps; the last episode is played to its end.
+    pub steps: u64,
+    /// Decides everything.
+    pub seed: u64,
+    /// The behaviours to mix, each with the same share of the episodes; empty for the task's own mixture.
+    pub behaviours: Vec<String>,
+    /// The share of random moves of `epsilon-optimal`, if it is to be another than the paper's.
+    pub epsilon: Option<f64>,
+}
+
+/// Why what was asked for cannot be collected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// The task does not have the behaviour.
+    #[error("{task} has no behaviour `{asked}`; it has {known}")]
+    UnknownBehaviour {
+        /// The task.
+        task: &'static str,
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        known: String,
+    },
+    /// A behaviour is named twice.
+    #[error("behaviour `{0}` is named twice")]
+    Twice(&'static str),
+    /// There is nobody to take epsilon.
+    #[error("epsilon is for the behaviour `epsilon-optimal`, which does not play here")]
+    NoEpsilon,
+    /// Epsilon is no probability.
+    #[error("epsilon has to be from 0 to 1")]
+    Epsilon,
+    /// Nothing was asked for.
+    #[error("at least one step has to be collected")]
+    NoSteps,
+}
+
+/// The share of random moves of the paper's Connect Four player.
+const DEFAULT_EPSILON: f64 = 0.01;
+
+/// Data that can be collected: options that have been checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Collection {
+    task: Task,
+    steps: u64,
+    epsilon: f64,
+    seed: Seed,
+    metadata: Metadata,
+    chosen: Vec<&'static str>,
+}
+
+impl Collection {
+    /// Checks what was asked for.
+    pub fn new(task: Task, options: &CollectOptions) -> Result<Self, OptionsError> {
+        if options.steps == 0 {
+            return Err(OptionsError::NoSteps);
+        }
+        let chosen = choose(task, &options.behaviours)?;
+        let epsilon = options.epsilon.unwrap_or(DEFAULT_EPSILON);
+        if !(0.0..=1.0).contains(&epsilon) {
+            return Err(OptionsError::Epsilon);
+        }
+        if options.epsilon.is_some() && !chosen.contains(&EPSILON_OPTIMAL.name) {
+            return Err(OptionsError::NoEpsilon);
+        }
+        let (observation_space, action_space) = task.spaces();
+        let metadata = Metadata {
+            task: Some(task.name().to_owned()),
+            seed: Some(options.seed),
+            observation_space,
+            action_space,
+        };
+        let seed = Seed::new(options.seed).named("collect").named(task.name());
+        Ok(Collection { task, steps: options.steps, epsilon, seed, metadata, chosen })
     }
 
-    /// Collects data and hands it on in parts, in order; an error of `sink` ends the collection and is returned within.
-    pub fn collect<Error: Send>(
-        self,
-        options: &CollectOptions,
-        sink: impl FnMut(Dataset) -> Result<(), Error> + Send,
-    ) -> Result<Result<(), Error>, UnknownBehaviour> {
-        let names = self.behaviour_names(&options.behaviours)?;
-        let CollectOptions {
-            steps,
-            seed,
-            epsilon,
-            ..
-        } = *options;
-        let task = self.name();
-        Ok(match self {
-            Task::Gambling => {
-                let env = Gambling::default();
-                collect(&env, &random_only(&env, &names), task, seed, steps, sink)
+    /// What the data will mean.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The steps that were asked for.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The behaviours' names as the data will have them.
+    pub fn behaviours(&self) -> Vec<String> {
+        self.chosen.iter().map(|name| self.recorded_name(name)).collect()
+    }
+
+    /// Plays, and hands the data on in parts; see [`collect`].
+    pub fn run<Error, Sink, Watch>(
+        &self,
+        sink: Sink,
+        watch: Watch,
+    ) -> Result<(), CollectError<Error>>
+    where
+        Error: Send,
+        Sink: FnMut(Dataset) -> Result<(), Error> + Send,
+        Watch: Fn(u64) -> ControlFlow<()> + Sync,
+    {
+        struct Run<'a, Sink, Watch>(&'a Collection, Sink, Watch);
+        impl<Error, Sink, Watch> EnvVisitor for Run<'_, Sink, Watch>
+        where
+            Error: Send,
+            Sink: FnMut(Dataset) -> Result<(), Error> + Send,
+            Watch: Fn(u64) -> ControlFlow<()> + Sync,
+        {
+            type Output = Result<(), CollectError<Error>>;
+            fn visit<E: BuiltIn>(self, env: E) -> Self::Output {
+                let Run(collection, sink, watch) = self;
+                let mixture = collection.mixture(&env);
+                let Collection { metadata, seed, steps, .. } = collection;
+                collect(&env, &mixture, metadata, *seed, *steps, sink, watch)
             }
-            Task::ConnectFour => {
-                let env = ConnectFour::default();
-                let mixture = names
-                    .into_iter()
-                    .fold(Mixture::new(), |mixture, name| match name {
-                        "epsilon-optimal" => mixture.with(name, 1.0, EpsilonOptimal { epsilon }),
-                        "exploiter" => mixture.with(name, 1.0, Exploiter),
-                        _ => mixture.with(name, 1.0, uniform(&env)),
-                    });
-                collect(&env, &mixture, task, seed, steps, sink)
-            }
-            Task::Twenty48 => {
-                let env = Twenty48::default();
-                collect(&env, &random_only(&env, &names), task, seed, steps, sink)
-            }
+        }
+        self.task.with_env(Run(self, sink, watch))
+    }
+
+    /// The chosen behaviours in equal shares.
+    fn mixture<E: BuiltIn>(&self, env: &E) -> Mixture<E> {
+        self.chosen.iter().fold(Mixture::new(), |mixture, name| {
+            let behaviour = env.behaviour(name, self.epsilon).expect("a task has what it lists");
+            mixture.with(self.recorded_name(name), 1.0, behaviour)
         })
     }
 
-    /// The behaviours asked for, or the task's own mixture when none are.
-    pub fn behaviour_names(self, asked: &[String]) -> Result<Vec<&'static str>, UnknownBehaviour> {
-        let known = self.behaviours();
-        if asked.is_empty() {
-            return Ok(known
-                .iter()
-                .filter(|b| b.by_default)
-                .map(|b| b.name)
-                .collect());
+    /// A behaviour's name in the data: with its epsilon, unless that is the paper's.
+    fn recorded_name(&self, name: &str) -> String {
+        if name == EPSILON_OPTIMAL.name && self.epsilon != DEFAULT_EPSILON {
+            format!("{name}({})", self.epsilon)
+        } else {
+            name.to_owned()
         }
-        let find = |asked: &String| {
-            known
-                .iter()
-                .map(|b| b.name)
-                .find(|name| name == asked)
-                .ok_or_else(|| UnknownBehaviour {
-                    task: self.name(),
-                    asked: asked.clone(),
-                    known: known.iter().map(|b| b.name).collect::<Vec<_>>().join(", "),
-                })
-        };
-        asked.iter().map(find).collect()
     }
 }
 
-fn uniform(env: &impl Env) -> UniformRandom {
-    UniformRandom::over(&env.action_space()).expect("the task has at most 256 actions")
-}
-
-fn random_only<E: Env<Action = u8>>(env: &E, names: &[&'static str]) -> Mixture<E> {
-    names.iter().fold(Mixture::new(), |mixture, &name| {
-        mixture.with(name, 1.0, uniform(env))
-    })
+/// The behaviours asked for, or the task's own mixture when none are.
+fn choose(task: Task, asked: &[String]) -> Result<Vec<&'static str>, OptionsError> {
+    let known = task.behaviours();
+    if asked.is_empty() {
+        return Ok(known.iter().filter(|b| b.by_default).map(|b| b.name).collect());
+    }
+    let mut chosen = Vec::new();
+    for asked in asked {
+        let name = known.iter().map(|b| b.name).find(|name| name == asked).ok_or_else(|| {
+            OptionsError::UnknownBehaviour {
+                task: task.name(),
+                asked: asked.clone(),
+                known: known.iter().map(|b| b.name).collect::<Vec<_>>().join(", "),
+            }
+        })?;
+        if chosen.contains(&name) {
+            return Err(OptionsError::Twice(name));
+        }
+        chosen.push(name);
+    }
+    Ok(chosen)
 }

@@ -58,10 +58,7 @@ impl<E: Env> VecEnv<E> {
     /// When there is not one action a copy.
     pub fn step(&mut self, actions: &[E::Action]) {
         assert_eq!(actions.len(), self.copies(), "one action a copy");
-        let copies = self
-            .envs
-            .iter_mut()
-            .zip(self.observations.chunks_exact_mut(self.width));
+        let copies = self.envs.iter_mut().zip(self.observations.chunks_exact_mut(self.width));
         let states = self.steps.iter_mut().zip(&mut self.running);
         for (((env, observation), (step, running)), &action) in copies.zip(states).zip(actions) {
             if *running {

@@ -1,42 +1,49 @@
 //! Collected data: the same from any number of threads, and with the numbers the tasks are known to have.
 
-use esper_data::{Dataset, Statistics};
-use esper_tasks::{CollectOptions, DEFAULT_EPSILON, Task};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use esper_data::{Dataset, Distribution, Tally};
+use esper_tasks::{CollectError, CollectOptions, Collection, OptionsError, Task};
 
 fn options(steps: u64, seed: u64) -> CollectOptions {
-    CollectOptions {
-        steps,
-        seed,
-        behaviours: vec![],
-        epsilon: DEFAULT_EPSILON,
-    }
+    CollectOptions { steps, seed, behaviours: vec![], epsilon: None }
+}
+
+fn behaviour(name: &str) -> Vec<String> {
+    vec![name.to_owned()]
+}
+
+fn collect_parts(task: Task, options: &CollectOptions) -> Vec<Dataset> {
+    let mut parts = Vec::new();
+    let keep = |part| {
+        parts.push(part);
+        Ok::<(), ()>(())
+    };
+    Collection::new(task, options).unwrap().run(keep, |_| ControlFlow::Continue(())).unwrap();
+    parts
 }
 
 fn collect(task: Task, options: &CollectOptions) -> Dataset {
-    let mut whole: Option<Dataset> = None;
-    task.collect(options, |part| match &mut whole {
-        Some(whole) => whole.append(&part),
-        None => {
-            whole = Some(part);
-            Ok(())
-        }
-    })
-    .unwrap()
-    .unwrap();
-    whole.unwrap()
+    let mut parts = collect_parts(task, options).into_iter();
+    let mut whole = parts.next().unwrap();
+    parts.for_each(|part| whole.append(&part).unwrap());
+    whole
 }
 
+/// Not only the data: also where it is cut into parts.
 #[test]
 fn threads_do_not_change_the_data() {
-    for task in Task::ALL {
+    for (task, steps) in
+        [(Task::Gambling, 400_000), (Task::ConnectFour, 20_000), (Task::Twenty48, 300_000)]
+    {
         let with = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .unwrap();
-            pool.install(|| collect(task, &options(20_000, 5)))
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| collect_parts(task, &options(steps, 5)))
         };
-        assert_eq!(with(1), with(3), "{task:?}");
+        let one = with(1);
+        assert_eq!(one.len() > 1, steps > 200_000, "{task:?}");
+        assert!(one == with(3), "{task:?}");
     }
 }
 
@@ -44,11 +51,8 @@ fn threads_do_not_change_the_data() {
 fn a_shorter_collection_is_the_start_of_a_longer_one() {
     let short = collect(Task::Twenty48, &options(1_000, 0));
     let long = collect(Task::Twenty48, &options(2_000, 0));
-    assert_eq!(short.rewards(), &long.rewards()[..short.steps()]);
-    assert_ne!(
-        collect(Task::Twenty48, &options(1_000, 1)).actions(),
-        short.actions()
-    );
+    assert!(short.rewards() == &long.rewards()[..short.steps()]);
+    assert!(collect(Task::Twenty48, &options(1_000, 1)).actions() != short.actions());
 }
 
 /// At least the steps asked for, and not one episode more than that takes.
@@ -64,33 +68,75 @@ fn collection_stops_with_the_episode_that_is_enough() {
 
 #[test]
 fn an_error_of_the_sink_ends_the_collection() {
+    let collection = Collection::new(Task::Twenty48, &options(10_000_000, 0)).unwrap();
     let mut parts = 0;
-    let result = Task::Twenty48
-        .collect(&options(10_000_000, 0), |_| {
-            parts += 1;
-            Err("no room")
-        })
-        .unwrap();
-    assert_eq!((result, parts), (Err("no room"), 1));
+    let refuse = |_| {
+        parts += 1;
+        Err("no room")
+    };
+    let result = collection.run(refuse, |_| ControlFlow::Continue(()));
+    assert_eq!((result, parts), (Err(CollectError::Sink("no room")), 1));
+}
+
+/// Whoever watches is told of every step, and can break off at once.
+#[test]
+fn a_collection_can_be_watched_and_stopped() {
+    let played = AtomicU64::new(0);
+    let watch = |steps| match played.fetch_add(steps, Ordering::Relaxed) + steps {
+        0..100_000 => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    };
+    let collection = Collection::new(Task::Twenty48, &options(1_000_000_000, 0)).unwrap();
+    let result = collection.run(|_| Ok::<(), ()>(()), watch);
+    assert_eq!(result, Err(CollectError::Stopped));
+    assert!(played.into_inner() < 150_000);
 }
 
 #[test]
-fn unknown_behaviours_are_refused() {
-    let options = CollectOptions {
-        behaviours: vec!["expert".to_owned()],
-        ..options(1, 0)
-    };
-    let error = Task::Gambling
-        .collect(&options, |_| Ok::<(), ()>(()))
-        .unwrap_err();
+fn little_more_is_played_than_asked_for() {
+    for steps in [1, 100_000, 1_000_000] {
+        let played = AtomicU64::new(0);
+        let watch = |steps| {
+            played.fetch_add(steps, Ordering::Relaxed);
+            ControlFlow::Continue(())
+        };
+        let collection = Collection::new(Task::Twenty48, &options(steps, 0)).unwrap();
+        collection.run(|_| Ok::<(), ()>(()), watch).unwrap();
+        let played = played.into_inner();
+        assert!((steps..steps + steps / 10 + 20_000).contains(&played), "{played} for {steps}");
+    }
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let problem = |task, options| Collection::new(task, &options).unwrap_err();
+    let unknown = CollectOptions { behaviours: behaviour("expert"), ..options(1, 0) };
     assert_eq!(
-        error.to_string(),
+        problem(Task::Gambling, unknown).to_string(),
         "gambling has no behaviour `expert`; it has random"
     );
+    let twice = CollectOptions {
+        behaviours: vec!["random".to_owned(), "random".to_owned()],
+        ..options(1, 0)
+    };
+    assert_eq!(problem(Task::Gambling, twice), OptionsError::Twice("random"));
+    let epsilon = |epsilon| CollectOptions { epsilon: Some(epsilon), ..options(1, 0) };
+    assert_eq!(problem(Task::Gambling, epsilon(0.5)), OptionsError::NoEpsilon);
+    assert_eq!(problem(Task::ConnectFour, epsilon(1.5)), OptionsError::Epsilon);
+    assert_eq!(problem(Task::Gambling, options(0, 0)), OptionsError::NoSteps);
+}
+
+/// A file that says who made it says with which epsilon.
+#[test]
+fn another_epsilon_is_part_of_the_name() {
+    let with = |epsilon| CollectOptions { epsilon: Some(epsilon), ..options(1, 0) };
+    let names = |epsilon| Collection::new(Task::ConnectFour, &with(epsilon)).unwrap().behaviours();
+    assert_eq!(names(0.01), ["epsilon-optimal", "exploiter"]);
+    assert_eq!(names(0.5), ["epsilon-optimal(0.5)", "exploiter"]);
 }
 
 fn mean_and_error(data: &Dataset) -> (f64, f64) {
-    let returns = Statistics::of(data).returns();
+    let returns = Distribution::of_returns(data);
     (returns.mean, returns.std / (data.episodes() as f64).sqrt())
 }
 
@@ -107,14 +153,9 @@ fn gambling_has_its_closed_form_mean() {
 #[test]
 fn connect_four_has_its_known_returns() {
     let data = collect(Task::ConnectFour, &options(500_000, 0));
-    let behaviours = Statistics::of(&data).behaviours();
-    let [optimal, exploiter] = behaviours.as_slice() else {
-        panic!("{behaviours:?}")
-    };
-    assert_eq!(
-        (optimal.name.as_str(), exploiter.name.as_str()),
-        ("epsilon-optimal", "exploiter")
-    );
+    let behaviours = Tally::of(&data).behaviours();
+    let [optimal, exploiter] = behaviours.as_slice() else { panic!("{behaviours:?}") };
+    assert_eq!((optimal.name.as_str(), exploiter.name.as_str()), ("epsilon-optimal", "exploiter"));
     let share = optimal.episodes as f64 / data.episodes() as f64;
     assert!((share - 0.5).abs() < 0.01, "{share}");
     assert!((optimal.mean_return - 0.903).abs() < 0.01, "{optimal:?}");
@@ -128,26 +169,15 @@ fn connect_four_has_its_known_returns() {
 fn twenty48_has_its_known_success() {
     let data = collect(Task::Twenty48, &options(4_600_000, 1));
     assert!(data.episodes() > 50_000);
-    let statistics = Statistics::of(&data);
-    assert!(
-        (statistics.returns().mean - 0.455).abs() < 0.005,
-        "{:?}",
-        statistics.returns()
-    );
-    assert!(
-        (statistics.lengths().mean - 91.0).abs() < 0.5,
-        "{:?}",
-        statistics.lengths()
-    );
+    let (returns, lengths) = (Distribution::of_returns(&data), Distribution::of_lengths(&data));
+    assert!((returns.mean - 0.455).abs() < 0.005, "{returns:?}");
+    assert!((lengths.mean - 91.0).abs() < 0.5, "{lengths:?}");
 }
 
 /// The recorded action is the one asked for, also when its column is full and another was played.
 #[test]
 fn recorded_actions_are_those_asked_for() {
-    let options = CollectOptions {
-        behaviours: vec!["random".to_owned()],
-        ..options(100_000, 0)
-    };
+    let options = CollectOptions { behaviours: behaviour("random"), ..options(100_000, 0) };
     let data = collect(Task::ConnectFour, &options);
     let mut into_full_columns = 0;
     for episode in 0..data.episodes() {
@@ -155,8 +185,7 @@ fn recorded_actions_are_those_asked_for() {
         for (step, observation) in data.episode_steps(episode).zip(observations) {
             let column = data.actions().category(step);
             let disc = |plane: usize, row: usize| {
-                data.observations()
-                    .category(observation * 84 + plane * 42 + column * 6 + row)
+                data.observations().category(observation * 84 + plane * 42 + column * 6 + row)
             };
             into_full_columns += disc(0, 5) + disc(1, 5);
         }

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use esper_data::Seed;
-use esper_tasks::connect_four::book::{Book, PLIES};
+use esper_tasks::connect_four::book::{Book, Scope};
 use esper_tasks::connect_four::rules::{Board, CELLS, COLUMNS};
 use esper_tasks::connect_four::{LAPSE_COLUMN, Oracle, Solver, obvious_column};
 use rand::RngExt;
-use rand::seq::{IndexedRandom, SliceRandom};
+use rand::seq::SliceRandom;
 
 /// Plays on with best columns for both sides. Returns the discs on the final board, and whether it was won.
 fn play_out(oracle: &Oracle, mut board: Board) -> (u32, bool) {
@@ -54,11 +54,7 @@ fn an_optimal_agent_wins_every_game() {
             continue;
         }
         let best = oracle.best_column(&board);
-        let replies = if best == LAPSE_COLUMN {
-            0..COLUMNS
-        } else {
-            best..best + 1
-        };
+        let replies = if best == LAPSE_COLUMN { 0..COLUMNS } else { best..best + 1 };
         for asked in replies {
             let board = board.drop(board.resolve(asked).unwrap());
             assert!(!board.is_lost() && !board.is_full(), "not won: {board:?}");
@@ -79,10 +75,7 @@ fn minimax(board: &Board) -> i32 {
         return 0;
     }
     let playable = (0..COLUMNS).filter(|&column| board.is_playable(column));
-    playable
-        .map(|column| -minimax(&board.drop(column)))
-        .max()
-        .unwrap()
+    playable.map(|column| -minimax(&board.drop(column))).max().unwrap()
 }
 
 #[test]
@@ -133,7 +126,7 @@ fn the_book_is_right() {
     let mut entries: Vec<(Board, usize)> = book.entries().collect();
     entries.shuffle(&mut Seed::new(0).named("the_book_is_right").rng());
     let mut solver = Solver::with_table_bits(20);
-    for (discs, sample) in [(9, 2), (10, 4), (11, 10), (12, 40), (13, 100)] {
+    for (discs, sample) in [(9, 2), (10, 4), (11, 10), (12, 40), (13, 100), (16, 50), (20, 50)] {
         let mut layer = entries.iter().filter(|(board, _)| board.discs() == discs);
         for _ in 0..sample {
             let (board, column) = layer.next().expect("the book has that many positions");
@@ -142,25 +135,37 @@ fn the_book_is_right() {
     }
 }
 
-/// Whatever the agent plays, and whether or not the opponent has lapses, the opening needs no search.
+/// Whatever the agent plays, and whether or not the opponent has lapses, the opening needs no search; nor does more of the
+/// game while the agent plays well.
 #[test]
-fn the_book_covers_the_opening() {
+fn the_book_covers_its_scope() {
     let oracle = Oracle::shared();
     let book = Book::included();
+    let Scope { plies, late_plies, late_deviations } = Scope::INCLUDED;
     let mut rng = Seed::new(2).rng();
-    let all: Vec<usize> = (0..COLUMNS).collect();
-    for _ in 0..5_000 {
+    for game in 0..6_000 {
+        let epsilon = [1.0, 0.3, 0.1][game % 3];
         let mut board = Board::default();
-        while board.discs() <= PLIES && !board.is_lost() {
+        let mut deviations = 0;
+        while !board.is_lost() && !board.is_full() {
+            let in_scope = board.discs() <= plies
+                || (board.discs() <= late_plies && deviations <= late_deviations);
+            if !in_scope {
+                break;
+            }
             let searched = obvious_column(&board).is_none();
             assert_eq!(book.column(&board).is_some(), searched, "{board:?}");
             let best = oracle.best_column(&board);
             let agent_to_move = board.discs() % 2 == 0;
-            let column = if agent_to_move || (best == LAPSE_COLUMN && rng.random_bool(0.5)) {
-                board.resolve(*all.choose(&mut rng).unwrap()).unwrap()
-            } else {
-                best
+            let free = match agent_to_move {
+                true => rng.random_bool(epsilon),
+                false => best == LAPSE_COLUMN && rng.random_bool(0.5),
             };
+            let column = match free {
+                true => board.resolve(rng.random_range(0..COLUMNS)).unwrap(),
+                false => best,
+            };
+            deviations += u32::from(agent_to_move && column != best);
             board = board.drop(column);
         }
     }

@@ -1,11 +1,12 @@
 //! `esper book`: make and check the Connect Four opening book that the program carries.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use esper_data::Seed;
+use esper_data::{PendingFile, Seed};
 use esper_tasks::connect_four::Solver;
-use esper_tasks::connect_four::book::{Book, Database, PLIES};
+use esper_tasks::connect_four::book::{Book, Database, Scope};
 use rand::seq::SliceRandom;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -17,7 +18,7 @@ pub(crate) enum Command {
     /// Work the book out and write it to a file
     #[command(
         after_help = "Example:  esper book build --database book_12ply_distances.dat --out book.bin\n\n\
-        The database is in the package bitbully-databases 0.0.2 on PyPI. With it the book takes well under an hour \
+        The database is in the package bitbully-databases 0.0.2 on PyPI. With it the book takes about half an hour \
         on two cores, without it many hours. The program is built with \
         crates/esper-tasks/src/connect_four/book/book.bin."
     )]
@@ -33,13 +34,13 @@ pub(crate) struct Build {
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+
     /// Scores of all positions with twelve discs, to save most of the work
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
-
-    /// Go on to positions with this many discs
-    #[arg(long, value_name = "N", default_value_t = PLIES, value_parser = clap::value_parser!(u32).range(1..=20))]
-    plies: u32,
 }
 
 #[derive(clap::Args)]
@@ -51,6 +52,10 @@ pub(crate) struct Check {
     /// Take only positions with at least this many discs; each disc fewer takes about twice the time
     #[arg(long, value_name = "N", default_value_t = 12)]
     least_discs: u32,
+
+    /// Take only positions with at most this many discs
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    most_discs: u32,
 
     /// Which positions are drawn
     #[arg(long, value_name = "S", default_value_t = 0)]
@@ -82,6 +87,9 @@ pub(crate) fn run(command: &Command, output: &Output) -> Result<(), Failure> {
 
 fn build(arguments: &Build, output: &Output) -> Result<(), Failure> {
     let started = Instant::now();
+    // Before the long work, so that a path that cannot be written is noticed at once.
+    let mut file =
+        PendingFile::create(&arguments.out, arguments.force).map_err(Failure::writing)?;
     let database = match &arguments.database {
         None => None,
         Some(path) => {
@@ -95,23 +103,19 @@ fn build(arguments: &Build, output: &Output) -> Result<(), Failure> {
             )
         }
     };
-    let book = Book::build(
-        database.as_ref(),
-        arguments.plies,
-        |discs, positions, searched| {
-            output.note(&format!(
-                "{discs} discs: {} positions, {} to be searched ({:.0} s)",
-                count(positions),
-                count(searched),
-                started.elapsed().as_secs_f64()
-            ));
-        },
-    )
+    let book = Book::build(database.as_ref(), Scope::INCLUDED, |discs, positions, searched| {
+        output.note(&format!(
+            "{discs} discs: {} positions, {} to be searched ({:.0} s)",
+            count(positions),
+            count(searched),
+            started.elapsed().as_secs_f64()
+        ));
+    })
     .map_err(Failure::error)?;
     let bytes = book.to_bytes();
-    std::fs::write(&arguments.out, &bytes).map_err(|error| {
-        Failure::error(format!("cannot write {}: {error}", arguments.out.display()))
-    })?;
+    file.write_all(&bytes)
+        .map_err(|error| Failure::error(format!("{}: {error}", arguments.out.display())))?;
+    file.finish().map_err(Failure::writing)?;
     let built = Built {
         path: arguments.out.display().to_string(),
         positions: book.len(),
@@ -131,16 +135,20 @@ fn build(arguments: &Build, output: &Output) -> Result<(), Failure> {
 fn check(arguments: &Check, output: &Output) -> Result<(), Failure> {
     let started = Instant::now();
     let book = Book::included();
-    let mut sample: Vec<_> = book
-        .entries()
-        .filter(|(board, _)| board.discs() >= arguments.least_discs)
-        .collect();
+    let discs = arguments.least_discs..=arguments.most_discs;
+    let mut sample: Vec<_> =
+        book.entries().filter(|(board, _)| discs.contains(&board.discs())).collect();
     sample.shuffle(&mut Seed::new(arguments.seed).named("book check").rng());
     sample.truncate(arguments.sample);
+    if sample.is_empty() {
+        return Err(Failure::misuse("the book has no such position, or none was asked for"));
+    }
+    // Early positions take long searches, which a larger table shortens.
+    let table_bits = if arguments.least_discs < 10 { 24 } else { 20 };
     let wrong = sample
         .par_iter()
         .map_init(
-            || Solver::with_table_bits(20),
+            || Solver::with_table_bits(table_bits),
             |solver, (board, column)| solver.best_column(board) != *column,
         )
         .filter(|&wrong| wrong)
@@ -160,9 +168,7 @@ fn check(arguments: &Check, output: &Output) -> Result<(), Failure> {
         )
     })?;
     if wrong > 0 {
-        return Err(Failure::error(
-            "the book is wrong; make it again with `esper book build`",
-        ));
+        return Err(Failure::error("the book is wrong; make it again with `esper book build`"));
     }
     Ok(())
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use esper_data::{Bar, BehaviourSummary, Distribution, Space, Statistics};
+use esper_data::{Bar, Distribution, Space, Tally};
 use serde::Serialize;
 
-use super::collect::behaviour_table;
+use super::summary::{Summary, behaviour_table};
 use crate::output::{Failure, Output, count, number};
 
 /// Bars of the histogram of returns.
@@ -22,14 +22,8 @@ pub(crate) struct Arguments {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Info {
-    path: String,
-    task: Option<String>,
-    steps: usize,
-    episodes: usize,
-    mean_return: f64,
-    mean_length: f64,
-    seconds: f64,
-    behaviours: Vec<BehaviourSummary>,
+    #[serde(flatten)]
+    summary: Summary,
     seed: Option<u64>,
     bytes: u64,
     observation_space: Space,
@@ -45,43 +39,36 @@ struct Info {
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let started = Instant::now();
     let data = esper_data::read(&arguments.data).map_err(Failure::error)?;
-    let seconds = started.elapsed().as_secs_f64();
+    let took = started.elapsed();
 
-    let statistics = Statistics::of(&data);
-    let (returns, lengths) = (statistics.returns(), statistics.lengths());
+    let tally = Tally::of(&data);
     let ends = || (0..data.episodes()).map(|episode| data.end(episode));
     let metadata = data.metadata().clone();
     let info = Info {
-        path: arguments.data.display().to_string(),
-        task: metadata.task,
-        steps: data.steps(),
-        episodes: data.episodes(),
-        mean_return: returns.mean,
-        mean_length: lengths.mean,
-        seconds,
-        behaviours: statistics.behaviours(),
+        summary: Summary::new(&arguments.data, &metadata, &tally, took),
         seed: metadata.seed,
         bytes: std::fs::metadata(&arguments.data).map_or(0, |file| file.len()),
         observation_space: metadata.observation_space,
         action_space: metadata.action_space,
-        returns,
-        lengths,
+        returns: Distribution::of_returns(&data),
+        lengths: Distribution::of_lengths(&data),
         terminated: ends().filter(|end| end.terminated).count(),
         truncated: ends().filter(|end| end.truncated).count(),
-        histogram: statistics.histogram(BARS),
+        histogram: esper_data::return_histogram(&data, BARS),
         suspicions: esper_data::suspicions(&data),
     };
-    output.result(&info, || text(&info))
+    output.result(&info, || text(&info, &tally))
 }
 
-fn text(info: &Info) -> String {
+fn text(info: &Info, tally: &Tally) -> String {
+    let summary = &info.summary;
     let mut text = format!(
         "{}  ({:.1} MB, read in {:.2} s)\n\n",
-        info.path,
+        summary.path,
         info.bytes as f64 / 1e6,
-        info.seconds
+        summary.seconds
     );
-    let made = match (&info.task, info.seed) {
+    let made = match (&summary.task, info.seed) {
         (Some(task), Some(seed)) => format!("{task}, seed {seed}"),
         (Some(task), None) => task.clone(),
         (None, _) => "unknown".to_owned(),
@@ -91,8 +78,8 @@ fn text(info: &Info) -> String {
     text += &format!("  action       {}\n", info.action_space);
     text += &format!(
         "  episodes     {} in {} steps; {} terminated, {} truncated\n",
-        count(info.episodes),
-        count(info.steps),
+        count(summary.episodes),
+        count(summary.steps),
         count(info.terminated),
         count(info.truncated)
     );
@@ -110,14 +97,7 @@ fn text(info: &Info) -> String {
     text += &distribution("length", &info.lengths);
 
     text += "\n";
-    let all = BehaviourSummary {
-        name: "all".to_owned(),
-        episodes: info.episodes,
-        steps: info.steps,
-        mean_return: info.mean_return,
-        mean_length: info.mean_length,
-    };
-    text += &behaviour_table(&info.behaviours, &all);
+    text += &behaviour_table(tally);
     text += "\n  episodes by return\n";
     text += &bars(&info.histogram);
     if !info.suspicions.is_empty() {
@@ -131,12 +111,7 @@ fn text(info: &Info) -> String {
 
 /// A histogram in characters, the fullest bar 40 wide.
 fn bars(histogram: &[Bar]) -> String {
-    let most = histogram
-        .iter()
-        .map(|bar| bar.episodes)
-        .max()
-        .unwrap_or(0)
-        .max(1);
+    let most = histogram.iter().map(|bar| bar.episodes).max().unwrap_or(0).max(1);
     let label = |bar: &Bar| {
         if bar.low == bar.high {
             number(bar.low)
@@ -144,19 +119,10 @@ fn bars(histogram: &[Bar]) -> String {
             format!("{} to {}", number(bar.low), number(bar.high))
         }
     };
-    let width = histogram
-        .iter()
-        .map(|bar| label(bar).len())
-        .max()
-        .unwrap_or(0);
+    let width = histogram.iter().map(|bar| label(bar).len()).max().unwrap_or(0);
     let line = |bar: &Bar| {
         let length = (40 * bar.episodes).div_ceil(most);
-        format!(
-            "  {:>width$}  {:<40}  {}\n",
-            label(bar),
-            "#".repeat(length),
-            count(bar.episodes)
-        )
+        format!("  {:>width$}  {:<40}  {}\n", label(bar), "#".repeat(length), count(bar.episodes))
     };
     histogram.iter().map(line).collect()
 }

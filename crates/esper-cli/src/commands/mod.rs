@@ -3,4 +3,5 @@
 pub(crate) mod book;
 pub(crate) mod collect;
 pub(crate) mod info;
+mod summary;
 pub(crate) mod tasks;

@@ -25,25 +25,21 @@ struct BehaviourDescription {
 
 pub(crate) fn run(output: &Output) -> Result<(), Failure> {
     let tasks: Vec<TaskDescription> = Task::ALL.into_iter().map(describe).collect();
-    output.result(&tasks, || {
-        tasks.iter().map(text).collect::<Vec<_>>().join("\n")
-    })
+    output.result(&tasks, || tasks.iter().map(text).collect::<Vec<_>>().join("\n"))
 }
 
 fn describe(task: Task) -> TaskDescription {
-    let behaviours = task
-        .behaviours()
-        .iter()
-        .map(|behaviour| BehaviourDescription {
-            name: behaviour.name,
-            summary: behaviour.summary,
-            by_default: behaviour.by_default,
-        });
+    let behaviours = task.behaviours().iter().map(|behaviour| BehaviourDescription {
+        name: behaviour.name,
+        summary: behaviour.summary,
+        by_default: behaviour.by_default,
+    });
+    let (observation_space, action_space) = task.spaces();
     TaskDescription {
         name: task.name(),
         summary: task.summary(),
-        observation_space: task.observation_space(),
-        action_space: task.action_space(),
+        observation_space,
+        action_space,
         steps: task.default_steps(),
         behaviours: behaviours.collect(),
     }
@@ -59,15 +55,8 @@ fn text(task: &TaskDescription) -> String {
     text += &format!("  data         {} steps\n", count(task.steps as usize));
     for (index, behaviour) in task.behaviours.iter().enumerate() {
         let heading = if index == 0 { "behaviours" } else { "" };
-        let extra = if behaviour.by_default {
-            ""
-        } else {
-            " (only when asked for)"
-        };
-        text += &format!(
-            "  {heading:<12} {}: {}{extra}\n",
-            behaviour.name, behaviour.summary
-        );
+        let extra = if behaviour.by_default { "" } else { " (only when asked for)" };
+        text += &format!("  {heading:<12} {}: {}{extra}\n", behaviour.name, behaviour.summary);
     }
     text
 }

@@ -11,9 +11,12 @@
 //! | `behaviour` | string | which behaviour made the episode, where known; never shown to a learner |
 //! | `final_observation` | as `observation`, null but in the last row of an episode | what the last action led to |
 //!
-//! The file's key-value metadata has one entry, `esper`: a JSON document ([`Header`]) with the spaces, the task, the
-//! seed, the sizes and the version of the program that wrote it.
+//! The entry `esper` of the file's key-value metadata is a JSON document ([`Header`]) with the spaces, the task, the
+//! seed, the sizes, checksums of the contents, and the version of the program that wrote it.
 
+mod arrays;
+mod checksum;
+mod pending;
 mod read;
 mod write;
 
@@ -26,6 +29,8 @@ use crate::cells::CellType;
 use crate::dataset::Metadata;
 use crate::space::Space;
 
+pub use checksum::Checksums;
+pub use pending::PendingFile;
 pub use read::{panics_are_caught, read};
 pub use write::DatasetWriter;
 
@@ -65,6 +70,9 @@ pub struct Header {
     /// What the columns mean.
     #[serde(flatten)]
     pub metadata: Metadata,
+    /// What the contents have to add up to. Left out, they are not checked against anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksums: Option<Checksums>,
 }
 
 /// The columns of a file for these spaces.

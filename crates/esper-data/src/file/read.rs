@@ -3,23 +3,20 @@
 use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
-use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 use rayon::prelude::*;
 
+use super::arrays::{Problem, floats, integers, strings, values};
+use super::checksum::Checksums;
 use super::{FORMAT, Header, METADATA_KEY, column};
 use crate::cells::{CellType, Cells};
-use crate::dataset::{Columns, Dataset, End, Provenance};
+use crate::dataset::{Columns, Dataset, End, Metadata, Provenance};
 use crate::error::DataError;
 use crate::space::Space;
 
@@ -31,28 +28,15 @@ pub fn read(path: &Path) -> Result<Dataset, DataError> {
     }
     let footer = guarded(path, || {
         ArrowReaderMetadata::load(&file, Default::default()).map_err(|error| {
-            DataError::NotParquet {
-                path: path.to_owned(),
-                reason: error.to_string(),
-            }
+            DataError::NotParquet { path: path.to_owned(), reason: error.to_string() }
         })
     })?;
-    let size = file
-        .metadata()
-        .map_err(|source| DataError::io(path, source))?
-        .len();
-    check_ranges(&footer, size).map_err(|reason| DataError::NotParquet {
-        path: path.to_owned(),
-        reason,
-    })?;
-    let header = header(&footer).map_err(|reason| DataError::NotADataset {
-        path: path.to_owned(),
-        reason,
-    })?;
-    let invalid = |problem: String| DataError::InvalidFile {
-        path: path.to_owned(),
-        problem,
-    };
+    let size = file.metadata().map_err(|source| DataError::io(path, source))?.len();
+    check_ranges(&footer, size)
+        .map_err(|reason| DataError::NotParquet { path: path.to_owned(), reason })?;
+    let header = header(&footer)
+        .map_err(|reason| DataError::NotADataset { path: path.to_owned(), reason })?;
+    let invalid = |problem: String| DataError::InvalidFile { path: path.to_owned(), problem };
     check_columns(&footer, &header).map_err(invalid)?;
 
     let groups = 0..footer.metadata().num_row_groups();
@@ -61,13 +45,21 @@ pub fn read(path: &Path) -> Result<Dataset, DataError> {
         .map(|group| guarded(path, || read_group(path, &footer, &header, group)))
         .collect::<Result<_, _>>()?;
     let columns = assemble(&header, parts).map_err(invalid)?;
-    Dataset::new(header.metadata, columns).map_err(|error| error.in_file(path))
+    let data = Dataset::new(header.metadata, columns).map_err(|error| error.in_file(path))?;
+    if header.checksums.is_some_and(|expected| expected != Checksums::of(&data)) {
+        return Err(invalid(format!(
+            "its contents are not what was written: it is damaged, or was edited without removing `checksums` from \
+             its `{METADATA_KEY}` metadata"
+        )));
+    }
+    Ok(data)
 }
 
 thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
+#[doc(hidden)] // for the program's own hook
 /// Whether this thread is inside a call whose panics are caught and returned as errors, so that a panic hook can
 /// keep quiet about them.
 pub fn panics_are_caught() -> bool {
@@ -82,10 +74,7 @@ fn guarded<T>(path: &Path, call: impl FnOnce() -> Result<T, DataError>) -> Resul
     GUARDED.set(false);
     result.unwrap_or_else(|_| {
         let reason = "it is damaged: its pages contradict its footer".to_owned();
-        Err(DataError::NotParquet {
-            path: path.to_owned(),
-            reason,
-        })
+        Err(DataError::NotParquet { path: path.to_owned(), reason })
     })
 }
 
@@ -93,9 +82,7 @@ fn guarded<T>(path: &Path, call: impl FnOnce() -> Result<T, DataError>) -> Resul
 fn check_ranges(footer: &ArrowReaderMetadata, size: u64) -> Result<(), String> {
     let groups = footer.metadata().row_groups().iter();
     for column in groups.flat_map(|group| group.columns()) {
-        let start = column
-            .dictionary_page_offset()
-            .unwrap_or(column.data_page_offset());
+        let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
         let length = column.compressed_size();
         let end = u64::try_from(start)
             .ok()
@@ -105,12 +92,7 @@ fn check_ranges(footer: &ArrowReaderMetadata, size: u64) -> Result<(), String> {
             return Err("its footer is damaged: a column lies outside the file".to_owned());
         }
     }
-    if footer
-        .metadata()
-        .row_groups()
-        .iter()
-        .any(|group| group.num_rows() < 0)
-    {
+    if footer.metadata().row_groups().iter().any(|group| group.num_rows() < 0) {
         return Err("its footer is damaged: a negative number of rows".to_owned());
     }
     Ok(())
@@ -138,7 +120,7 @@ fn header(footer: &ArrowReaderMetadata) -> Result<Header, String> {
     let Format { format } = serde_json::from_str(json).map_err(damaged)?;
     if format != FORMAT {
         return Err(format!(
-            "it has format {format}, and this version reads format {FORMAT}; use a newer version of esper"
+            "it has format {format}, and this version of esper reads format {FORMAT}"
         ));
     }
     let header: Header = serde_json::from_str(json).map_err(damaged)?;
@@ -151,10 +133,7 @@ fn header(footer: &ArrowReaderMetadata) -> Result<Header, String> {
 fn check_columns(footer: &ArrowReaderMetadata, header: &Header) -> Result<(), String> {
     let rows = footer.metadata().file_metadata().num_rows();
     if usize::try_from(rows) != Ok(header.steps) {
-        return Err(format!(
-            "its metadata says {} steps, but it has {rows} rows",
-            header.steps
-        ));
+        return Err(format!("its metadata says {} steps, but it has {rows} rows", header.steps));
     }
     if header.steps == 0 {
         return Err("it has no steps".to_owned());
@@ -163,18 +142,12 @@ fn check_columns(footer: &ArrowReaderMetadata, header: &Header) -> Result<(), St
     let expected = [
         (column::EPISODE, Expected::Integer),
         (column::STEP, Expected::Integer),
-        (
-            column::OBSERVATION,
-            Expected::Value(&spaces.observation_space),
-        ),
+        (column::OBSERVATION, Expected::Value(&spaces.observation_space)),
         (column::ACTION, Expected::Value(&spaces.action_space)),
         (column::REWARD, Expected::Number),
         (column::TERMINATED, Expected::Boolean),
         (column::TRUNCATED, Expected::Boolean),
-        (
-            column::FINAL_OBSERVATION,
-            Expected::Value(&spaces.observation_space),
-        ),
+        (column::FINAL_OBSERVATION, Expected::Value(&spaces.observation_space)),
     ];
     for (name, expected) in expected {
         let Ok(field) = footer.schema().field_with_name(name) else {
@@ -182,9 +155,7 @@ fn check_columns(footer: &ArrowReaderMetadata, header: &Header) -> Result<(), St
         };
         let found = field.data_type();
         if !expected.accepts(found) {
-            return Err(format!(
-                "column `{name}` is of type {found}, not {expected}"
-            ));
+            return Err(format!("column `{name}` is of type {found}, not {expected}"));
         }
     }
     Ok(())
@@ -257,10 +228,7 @@ fn read_group(
     header: &Header,
     group: usize,
 ) -> Result<Part, DataError> {
-    let damaged = |reason: String| DataError::NotParquet {
-        path: path.to_owned(),
-        reason,
-    };
+    let damaged = |reason: String| DataError::NotParquet { path: path.to_owned(), reason };
     // A file of its own for every thread: clones of one would share a single position.
     let file = File::open(path).map_err(|source| DataError::io(path, source))?;
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer.clone())
@@ -283,118 +251,72 @@ fn read_group(
         last: Vec::new(),
         finals: Cells::empty(observation_type),
     };
+    let before: i64 = footer.metadata().row_groups()[..group].iter().map(|g| g.num_rows()).sum();
     for batch in reader {
         let batch = batch.map_err(|error| damaged(error.to_string()))?;
-        let first = part.rewards.len();
-        part.add(&batch, header)
-            .map_err(|problem| DataError::InvalidFile {
+        let first_row = before as usize + part.rewards.len();
+        part.add(&batch, header).map_err(|Problem { column, row, what }| {
+            let row = row.map_or(String::new(), |row| format!(" in row {}", first_row + row));
+            DataError::InvalidFile {
                 path: path.to_owned(),
-                problem: format!("row group {group}, from row {first} of it: {problem}"),
-            })?;
+                problem: format!("column `{column}`{row}: {what}"),
+            }
+        })?;
     }
     Ok(part)
 }
 
 impl Part {
-    fn add(&mut self, batch: &RecordBatch, header: &Header) -> Result<(), String> {
-        let column = |name: &str| {
-            batch
-                .column_by_name(name)
-                .ok_or_else(|| format!("column `{name}` is missing"))
+    fn add(&mut self, batch: &RecordBatch, header: &Header) -> Result<(), Problem> {
+        let column = |name: &'static str| {
+            batch.column_by_name(name).ok_or_else(|| Problem::new(name, None, "is missing"))
         };
-        let complete = |name: &str| {
+        let complete = |name: &'static str| {
             let array = column(name)?;
             match (0..array.len()).find(|&row| array.is_null(row)) {
                 None => Ok(array),
-                Some(row) => Err(format!("column `{name}` is empty (null) in row {row}")),
+                Some(row) => Err(Problem::new(name, row, "is empty (null)")),
             }
         };
         let first = self.rewards.len();
-        let observation_space = &header.metadata.observation_space;
+        let Metadata { observation_space, action_space, .. } = &header.metadata;
 
-        integers(
-            column::EPISODE,
-            complete(column::EPISODE)?,
-            &mut self.episode,
-        )?;
+        integers(column::EPISODE, complete(column::EPISODE)?, &mut self.episode)?;
         integers(column::STEP, complete(column::STEP)?, &mut self.step)?;
         let observation = complete(column::OBSERVATION)?;
-        values(
-            column::OBSERVATION,
-            observation_space,
-            observation,
-            &mut self.observations,
-        )?;
-        let action = complete(column::ACTION)?;
-        values(
-            column::ACTION,
-            &header.metadata.action_space,
-            action,
-            &mut self.actions,
-        )?;
+        values(column::OBSERVATION, observation_space, observation, &mut self.observations)?;
+        values(column::ACTION, action_space, complete(column::ACTION)?, &mut self.actions)?;
         floats(column::REWARD, complete(column::REWARD)?, &mut self.rewards)?;
-        for (name, to) in [
-            (column::TERMINATED, &mut self.terminated),
-            (column::TRUNCATED, &mut self.truncated),
-        ] {
-            let flags = complete(name)?
-                .as_boolean_opt()
-                .ok_or("flags are not booleans")?;
-            to.extend(flags.values().iter());
+        for (name, to) in
+            [(column::TERMINATED, &mut self.terminated), (column::TRUNCATED, &mut self.truncated)]
+        {
+            to.extend(complete(name)?.as_boolean().values().iter());
         }
-        if let Some(names) = batch.column_by_name(column::BEHAVIOUR) {
-            self.add_behaviours(names)?;
+        if batch.column_by_name(column::BEHAVIOUR).is_some() {
+            self.add_behaviours(complete(column::BEHAVIOUR)?)?;
         }
 
         let last = column(column::FINAL_OBSERVATION)?;
-        let rows: Vec<usize> = (0..last.len()).filter(|&row| last.is_valid(row)).collect();
-        for &row in &rows {
+        for row in (0..last.len()).filter(|&row| last.is_valid(row)) {
             let value = last.slice(row, 1);
-            values(
-                column::FINAL_OBSERVATION,
-                observation_space,
-                &value,
-                &mut self.finals,
-            )?;
+            values(column::FINAL_OBSERVATION, observation_space, &value, &mut self.finals)
+                .map_err(|problem| Problem { row: Some(row), ..problem })?;
+            self.last.push(first + row);
         }
-        self.last.extend(rows.iter().map(|row| first + row));
         Ok(())
     }
 
-    /// Adds the behaviour names of a batch, whichever way strings are kept.
-    fn add_behaviours<'a>(&mut self, names: &'a ArrayRef) -> Result<(), String> {
-        let not_strings = || format!("column `{}` does not hold strings", column::BEHAVIOUR);
-        let strings: Box<dyn Fn(usize) -> &'a str> = match names.data_type() {
-            DataType::Utf8 => Box::new(|row| names.as_string::<i32>().value(row)),
-            DataType::LargeUtf8 => Box::new(|row| names.as_string::<i64>().value(row)),
-            DataType::Utf8View => Box::new(|row| names.as_string_view().value(row)),
-            DataType::Dictionary(_, _) => {
-                let dictionary = names.as_any_dictionary();
-                if dictionary.values().is_empty() {
-                    return Err(format!("column `{}` is empty (null)", column::BEHAVIOUR));
-                }
-                let keys = dictionary.normalized_keys();
-                let values = dictionary
-                    .values()
-                    .as_string_opt::<i32>()
-                    .ok_or_else(not_strings)?;
-                Box::new(move |row| values.value(keys[row]))
-            }
-            _ => return Err(not_strings()),
-        };
+    /// Adds the behaviour names of a batch, none of which is null.
+    fn add_behaviours(&mut self, names: &ArrayRef) -> Result<(), Problem> {
+        let problem = |what: &str| Problem::new(column::BEHAVIOUR, None, what);
+        let name_of = strings(names).ok_or_else(|| problem("does not hold strings"))?;
         // Runs of one name are long, an episode at least: look it up once a run.
         let mut previous: Option<(&str, u16)> = None;
         for row in 0..names.len() {
-            if names.is_null(row) {
-                return Err(format!(
-                    "column `{}` is empty (null) in row {row}",
-                    column::BEHAVIOUR
-                ));
-            }
-            let name = strings(row);
+            let name = name_of(row);
             let index = match previous {
                 Some((same, index)) if same == name => index,
-                _ => index_of(&mut self.behaviours, name)?,
+                _ => index_of(&mut self.behaviours, name).map_err(|what| problem(&what))?,
             };
             previous = Some((name, index));
             self.behaviour.push(index);
@@ -415,15 +337,10 @@ fn assemble(header: &Header, parts: Vec<Part>) -> Result<Columns, String> {
         observations: Cells::empty(header.metadata.observation_space.cell_type()),
         actions: Cells::empty(header.metadata.action_space.cell_type()),
         rewards: Vec::with_capacity(steps),
-        provenance: Provenance {
-            names: header.behaviours.clone(),
-            of_episode: Vec::new(),
-        },
+        provenance: Provenance { names: header.behaviours.clone(), of_episode: Vec::new() },
     };
     columns.observations.reserve((steps + episodes) * width);
-    columns
-        .actions
-        .reserve(steps * header.metadata.action_space.cells());
+    columns.actions.reserve(steps * header.metadata.action_space.cells());
 
     if parts.iter().all(|part| part.behaviour.is_empty()) {
         columns.provenance.names.clear(); // the column was taken out
@@ -451,23 +368,22 @@ fn assemble(header: &Header, parts: Vec<Part>) -> Result<Columns, String> {
                     part.step[row]
                 ));
             }
-            if length == 0 && !part.behaviour.is_empty() {
-                let behaviour = behaviours[usize::from(part.behaviour[row])];
-                columns.provenance.of_episode.push(behaviour);
+            if let Some(&behaviour) = part.behaviour.get(row) {
+                let behaviour = behaviours[usize::from(behaviour)];
+                if length == 0 {
+                    columns.provenance.of_episode.push(behaviour);
+                } else if columns.provenance.of_episode.last() != Some(&behaviour) {
+                    return Err(format!("{}: the behaviour changes within an episode", at()));
+                }
             }
             length += 1;
 
             let is_last = lasts.next_if(|&(_, last)| last == row);
-            let end = End {
-                terminated: part.terminated[row],
-                truncated: part.truncated[row],
-            };
+            let end = End { terminated: part.terminated[row], truncated: part.truncated[row] };
             match is_last {
                 Some((index, _)) => {
                     let observations = copied * width..(row + 1) * width;
-                    columns
-                        .observations
-                        .extend_from(&part.observations, observations);
+                    columns.observations.extend_from(&part.observations, observations);
                     copied = row + 1;
                     let last = index * width..(index + 1) * width;
                     columns.observations.extend_from(&part.finals, last);
@@ -484,12 +400,8 @@ fn assemble(header: &Header, parts: Vec<Part>) -> Result<Columns, String> {
                 None => {}
             }
         }
-        columns
-            .observations
-            .extend_from(&part.observations, copied * width..rows * width);
-        columns
-            .actions
-            .extend_from(&part.actions, 0..part.actions.len());
+        columns.observations.extend_from(&part.observations, copied * width..rows * width);
+        columns.actions.extend_from(&part.actions, 0..part.actions.len());
         columns.rewards.extend_from_slice(&part.rewards);
         before += rows;
     }
@@ -517,122 +429,4 @@ fn index_of(names: &mut Vec<String>, name: &str) -> Result<u16, String> {
         names.len() - 1
     });
     u16::try_from(index).map_err(|_| "more than 65,536 behaviours".to_owned())
-}
-
-/// Appends the cells of a column of observations or actions.
-fn values(name: &str, space: &Space, array: &ArrayRef, to: &mut Cells) -> Result<(), String> {
-    if matches!(space, Space::Discrete { .. }) {
-        return cells(name, array, to);
-    }
-    let width = space.cells();
-    let wrong = |row: usize, found: usize| {
-        format!("column `{name}` has {found} cells in row {row}; {space} has {width}")
-    };
-    let (cells_of_rows, elements) = if let Some(list) = array.as_fixed_size_list_opt() {
-        let found = list.value_length() as usize;
-        if found != width {
-            return Err(wrong(0, found));
-        }
-        let start = list.value_offset_at(0);
-        (start..start + list.len() * width, list.values())
-    } else if let Some(list) = array.as_list_opt::<i32>() {
-        (
-            list_cells(list, width).map_err(|(row, found)| wrong(row, found))?,
-            list.values(),
-        )
-    } else if let Some(list) = array.as_list_opt::<i64>() {
-        (
-            list_cells(list, width).map_err(|(row, found)| wrong(row, found))?,
-            list.values(),
-        )
-    } else {
-        return Err(format!("column `{name}` holds no lists"));
-    };
-    let elements = elements.slice(cells_of_rows.start, cells_of_rows.len());
-    if elements.null_count() > 0 {
-        return Err(format!("column `{name}` has an empty (null) cell"));
-    }
-    cells(name, &elements, to)
-}
-
-/// The elements that the rows of a list cover, or the first row that has another number of them than `width`.
-fn list_cells<O: OffsetSizeTrait>(
-    list: &GenericListArray<O>,
-    width: usize,
-) -> Result<Range<usize>, (usize, usize)> {
-    match list
-        .offsets()
-        .lengths()
-        .enumerate()
-        .find(|&(_, found)| found != width)
-    {
-        Some(wrong) => Err(wrong),
-        None => {
-            let offsets = list.value_offsets();
-            Ok(offsets[0].as_usize()..offsets[list.len()].as_usize())
-        }
-    }
-}
-
-/// Appends a flat array to a column of cells.
-fn cells(name: &str, array: &ArrayRef, to: &mut Cells) -> Result<(), String> {
-    match to {
-        Cells::Byte(to) => match array.as_primitive_opt::<UInt8Type>() {
-            Some(bytes) => to.extend_from_slice(bytes.values()),
-            None => integers(name, array, to)?,
-        },
-        Cells::Short(to) => integers(name, array, to)?,
-        Cells::Float(to) => floats(name, array, to)?,
-    }
-    Ok(())
-}
-
-/// Appends an array of any integer type, refusing what does not fit.
-fn integers<T: TryFrom<i64>>(name: &str, array: &ArrayRef, to: &mut Vec<T>) -> Result<(), String> {
-    fn convert<A: ArrowPrimitiveType, T: TryFrom<i64>>(
-        name: &str,
-        array: &ArrayRef,
-        to: &mut Vec<T>,
-    ) -> Result<(), String>
-    where
-        A::Native: TryInto<i64> + std::fmt::Display,
-    {
-        for &value in array.as_primitive::<A>().values() {
-            let fitting = value
-                .try_into()
-                .ok()
-                .and_then(|value: i64| T::try_from(value).ok());
-            to.push(
-                fitting.ok_or_else(|| {
-                    format!("column `{name}` holds {value}, which is out of range")
-                })?,
-            );
-        }
-        Ok(())
-    }
-    match array.data_type() {
-        DataType::UInt8 => convert::<UInt8Type, T>(name, array, to),
-        DataType::UInt16 => convert::<UInt16Type, T>(name, array, to),
-        DataType::UInt32 => convert::<UInt32Type, T>(name, array, to),
-        DataType::UInt64 => convert::<UInt64Type, T>(name, array, to),
-        DataType::Int8 => convert::<Int8Type, T>(name, array, to),
-        DataType::Int16 => convert::<Int16Type, T>(name, array, to),
-        DataType::Int32 => convert::<Int32Type, T>(name, array, to),
-        DataType::Int64 => convert::<Int64Type, T>(name, array, to),
-        other => Err(format!("column `{name}` holds {other}, not integers")),
-    }
-}
-
-/// Appends an array of any numeric type as floats.
-fn floats(name: &str, array: &ArrayRef, to: &mut Vec<f32>) -> Result<(), String> {
-    if let Some(array) = array.as_primitive_opt::<Float32Type>() {
-        to.extend_from_slice(array.values());
-    } else if let Some(array) = array.as_primitive_opt::<Float64Type>() {
-        to.extend(array.values().iter().map(|&value| value as f32));
-    } else {
-        let mut values: Vec<i64> = Vec::new();
-        integers(name, array, &mut values)?;
-        to.extend(values.into_iter().map(|value| value as f32));
-    }
-    Ok(())
 }

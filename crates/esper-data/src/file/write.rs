@@ -1,6 +1,5 @@
 //! Writing: streamed row group by row group into a temporary file, which takes its final name only when complete.
 
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,8 +17,9 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
-use tempfile::NamedTempFile;
 
+use super::checksum::RunningChecksums;
+use super::pending::PendingFile;
 use super::{FORMAT, Header, METADATA_KEY, cell_field, column, schema};
 use crate::cells::Cells;
 use crate::dataset::{Dataset, Metadata};
@@ -31,14 +31,10 @@ use crate::space::Space;
 /// Nothing appears under the final name before [`DatasetWriter::finish`]; a writer that is dropped leaves nothing.
 pub struct DatasetWriter {
     path: PathBuf,
-    overwrite: bool,
-    metadata: Metadata,
-    behaviours: Vec<String>,
+    header: Header,
     schema: Arc<Schema>,
-    writer: ArrowWriter<BufWriter<File>>,
-    temporary: NamedTempFile,
-    steps: usize,
-    episodes: usize,
+    writer: ArrowWriter<BufWriter<PendingFile>>,
+    checksums: RunningChecksums,
 }
 
 impl DatasetWriter {
@@ -49,105 +45,58 @@ impl DatasetWriter {
         behaviours: &[String],
         overwrite: bool,
     ) -> Result<Self, DataError> {
-        if !overwrite && path.exists() {
-            return Err(DataError::Exists(path.to_owned()));
-        }
-        if path.is_dir() {
-            let source = std::io::Error::from(std::io::ErrorKind::IsADirectory);
-            return Err(DataError::io(path, source));
-        }
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        // In the same folder, so that taking the final name is one atomic step.
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".esper-").suffix(".partial");
-        // As readable as any file the user makes, which temporary files by default are not.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let temporary = builder
-            .tempfile_in(folder)
-            .map_err(|source| DataError::io(path, source))?;
-        let file = temporary
-            .reopen()
-            .map_err(|source| DataError::io(path, source))?;
+        let file = BufWriter::new(PendingFile::create(path, overwrite)?);
         let schema = Arc::new(schema(metadata, !behaviours.is_empty()));
-        let writer = ArrowWriter::try_new(BufWriter::new(file), schema.clone(), Some(properties()))
+        let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties()))
             .map_err(|error| failure(path, error))?;
-        Ok(DatasetWriter {
-            path: path.to_owned(),
-            overwrite,
-            metadata: metadata.clone(),
-            behaviours: behaviours.to_vec(),
-            schema,
-            writer,
-            temporary,
+        let header = Header {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             steps: 0,
             episodes: 0,
-        })
+            behaviours: behaviours.to_vec(),
+            metadata: metadata.clone(),
+            checksums: None,
+        };
+        let checksums = RunningChecksums::default();
+        Ok(DatasetWriter { path: path.to_owned(), header, schema, writer, checksums })
     }
 
     /// Appends a part as one row group. Its spaces and behaviours must be those the file was started with.
     pub fn write(&mut self, part: &Dataset) -> Result<(), DataError> {
-        if part.metadata().observation_space != self.metadata.observation_space
-            || part.metadata().action_space != self.metadata.action_space
-            || part.provenance().names != self.behaviours
+        let (ours, theirs) = (&self.header.metadata, part.metadata());
+        if ours.observation_space != theirs.observation_space
+            || ours.action_space != theirs.action_space
+            || self.header.behaviours != part.provenance().names
         {
             let problem = "a part has other spaces or behaviours than the file was started with";
             return Err(DataError::Invalid(problem.to_owned()));
         }
-        let rows = record_batch(part, self.episodes, self.schema.clone())
+        let rows = record_batch(part, self.header.episodes, self.schema.clone())
             .map_err(|error| failure(&self.path, error.into()))?;
         self.writer
             .write(&rows)
             .and_then(|()| self.writer.flush())
             .map_err(|error| failure(&self.path, error))?;
-        self.steps += part.steps();
-        self.episodes += part.episodes();
+        self.checksums.add(part);
+        self.header.steps += part.steps();
+        self.header.episodes += part.episodes();
         Ok(())
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file and gives it its name. There has to be something in it.
     pub fn finish(self) -> Result<(), DataError> {
-        let DatasetWriter {
-            path,
-            overwrite,
-            metadata,
-            mut writer,
-            temporary,
-            ..
-        } = self;
-        let header = Header {
-            format: FORMAT,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            steps: self.steps,
-            episodes: self.episodes,
-            behaviours: self.behaviours,
-            metadata,
-        };
+        let DatasetWriter { path, mut header, mut writer, checksums, .. } = self;
+        if header.episodes == 0 {
+            return Err(DataError::Invalid("there are no episodes to write".to_owned()));
+        }
+        header.checksums = Some(checksums.finish());
         let header = serde_json::to_string(&header)
             .map_err(|error| DataError::Invalid(format!("metadata: {error}")))?;
         writer.append_key_value_metadata(KeyValue::new(METADATA_KEY.to_owned(), header));
         let buffer = writer.into_inner().map_err(|error| failure(&path, error))?;
-        let file = buffer
-            .into_inner()
-            .map_err(|error| DataError::io(&path, error.into_error()))?;
-        file.sync_all()
-            .map_err(|source| DataError::io(&path, source))?;
-
-        let named = if overwrite {
-            temporary.persist(&path)
-        } else {
-            temporary.persist_noclobber(&path)
-        };
-        match named {
-            Ok(_) => Ok(()),
-            Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => {
-                Err(DataError::Exists(path))
-            }
-            Err(error) => Err(DataError::io(&path, error.error)),
-        }
+        let file = buffer.into_inner().map_err(|error| DataError::io(&path, error.into_error()))?;
+        file.finish()
     }
 }
 
@@ -188,12 +137,7 @@ fn record_batch(
     let mut columns: Vec<ArrayRef> = vec![
         Arc::new(Int32Array::from(episode)),
         Arc::new(Int32Array::from(step)),
-        values(
-            observation_space,
-            part.observations(),
-            &observation_rows,
-            None,
-        )?,
+        values(observation_space, part.observations(), &observation_rows, None)?,
         values(
             &part.metadata().action_space,
             part.actions(),
@@ -207,12 +151,7 @@ fn record_batch(
     if schema.field_with_name(column::BEHAVIOUR).is_ok() {
         columns.push(behaviours(part)?);
     }
-    columns.push(values(
-        observation_space,
-        part.observations(),
-        &next_rows,
-        Some(is_last.into()),
-    )?);
+    columns.push(values(observation_space, part.observations(), &next_rows, Some(is_last.into()))?);
     RecordBatch::try_new(schema, columns)
 }
 
@@ -242,12 +181,7 @@ fn values(
         return Ok(array);
     }
     let field = cell_field(array.data_type().clone());
-    Ok(Arc::new(FixedSizeListArray::try_new(
-        field,
-        width as i32,
-        array,
-        valid,
-    )?))
+    Ok(Arc::new(FixedSizeListArray::try_new(field, width as i32, array, valid)?))
 }
 
 /// The name of the behaviour of every step, as a dictionary.
@@ -258,10 +192,7 @@ fn behaviours(part: &Dataset) -> Result<ArrayRef, ArrowError> {
         keys.extend(std::iter::repeat_n(behaviour, part.length(episode)));
     }
     let names = StringArray::from_iter_values(&provenance.names);
-    Ok(Arc::new(DictionaryArray::<UInt16Type>::try_new(
-        keys.into(),
-        Arc::new(names),
-    )?))
+    Ok(Arc::new(DictionaryArray::<UInt16Type>::try_new(keys.into(), Arc::new(names))?))
 }
 
 /// Dictionaries make small integers a few bits each; counters are best as differences.
@@ -282,14 +213,10 @@ fn failure(path: &Path, error: ParquetError) -> DataError {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {
             Ok(source) => DataError::io(path, *source),
-            Err(other) => DataError::InvalidFile {
-                path: path.to_owned(),
-                problem: other.to_string(),
-            },
+            Err(other) => {
+                DataError::InvalidFile { path: path.to_owned(), problem: other.to_string() }
+            }
         },
-        other => DataError::InvalidFile {
-            path: path.to_owned(),
-            problem: other.to_string(),
-        },
+        other => DataError::InvalidFile { path: path.to_owned(), problem: other.to_string() },
     }
 }

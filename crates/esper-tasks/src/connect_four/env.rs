@@ -35,11 +35,7 @@ impl Default for ConnectFour {
 impl ConnectFour {
     /// The game with an opponent that asks this oracle.
     pub fn new(oracle: Arc<Oracle>) -> Self {
-        ConnectFour {
-            oracle,
-            board: Board::default(),
-            rng: Seed::new(0).rng(),
-        }
+        ConnectFour { oracle, board: Board::default(), rng: Seed::new(0).rng() }
     }
 
     /// The position, seen by the agent.
@@ -67,15 +63,9 @@ impl ConnectFour {
         let (agents, opponents) = observation.split_at_mut(CELLS);
         for column in 0..COLUMNS {
             for row in 0..ROWS {
-                let (mine, theirs) = (
-                    self.board.is_mine(column, row),
-                    self.board.is_theirs(column, row),
-                );
-                let (agent, opponent) = if agent_to_move {
-                    (mine, theirs)
-                } else {
-                    (theirs, mine)
-                };
+                let (mine, theirs) =
+                    (self.board.is_mine(column, row), self.board.is_theirs(column, row));
+                let (agent, opponent) = if agent_to_move { (mine, theirs) } else { (theirs, mine) };
                 agents[column * ROWS + row] = u8::from(agent);
                 opponents[column * ROWS + row] = u8::from(opponent);
             }
@@ -88,9 +78,7 @@ impl Env for ConnectFour {
     type Action = u8;
 
     fn observation_space(&self) -> Space {
-        Space::MultiBinary {
-            shape: vec![2, COLUMNS, ROWS],
-        }
+        Space::MultiBinary { shape: vec![2, COLUMNS, ROWS] }
     }
 
     fn action_space(&self) -> Space {
@@ -104,14 +92,10 @@ impl Env for ConnectFour {
     }
 
     fn step(&mut self, action: u8, observation: &mut [u8]) -> Step {
-        let over = |reward| Step {
-            reward,
-            terminated: true,
-            truncated: false,
-        };
-        let Some(column) = self.board.resolve(usize::from(action)) else {
-            return over(0.0); // a full board: the episode was over already
-        };
+        let over = |reward| Step { reward, terminated: true, truncated: false };
+        let asked = usize::from(action);
+        assert!(asked < COLUMNS, "there is no column {asked}");
+        let column = self.board.resolve(asked).expect("the episode is not over");
         self.board = self.board.drop(column);
         if self.board.is_lost() {
             self.observe(observation, false);
@@ -139,28 +123,17 @@ mod tests {
     fn play(env: &mut ConnectFour, actions: &[u8]) -> (Vec<Step>, [u8; 84]) {
         let mut observation = [9; 84];
         env.reset(0, &mut observation);
-        let steps = actions
-            .iter()
-            .map(|&action| env.step(action, &mut observation))
-            .collect();
+        let steps = actions.iter().map(|&action| env.step(action, &mut observation)).collect();
         (steps, observation)
     }
 
     #[test]
     fn planes_show_who_has_which_disc() {
         let (_, observation) = play(&mut ConnectFour::default(), &[3]);
-        assert_eq!(
-            observation[3 * 6],
-            1,
-            "the agent's disc at the bottom of the middle"
-        );
+        assert_eq!(observation[3 * 6], 1, "the agent's disc at the bottom of the middle");
         assert_eq!(observation[..42].iter().sum::<u8>(), 1);
         assert_eq!(observation[42..].iter().sum::<u8>(), 1);
-        assert_eq!(
-            observation[42 + 3 * 6 + 1],
-            1,
-            "the opponent's best reply is on top of it"
-        );
+        assert_eq!(observation[42 + 3 * 6 + 1], 1, "the opponent's best reply is on top of it");
     }
 
     /// Stacking the last column wins if and only if the opponent has a lapse on its third disc.

@@ -117,10 +117,7 @@ impl Board {
 
     /// The position after the player to move places a disc on a cell.
     pub(super) fn place(&self, cell: u64) -> Self {
-        Board {
-            mine: self.theirs(),
-            occupied: self.occupied | cell,
-        }
+        Board { mine: self.theirs(), occupied: self.occupied | cell }
     }
 
     /// Whether the player who just moved has four in a row.
@@ -178,10 +175,7 @@ impl Board {
                 mirrored | digits << (STRIDE * (COLUMNS - 1 - column))
             })
         };
-        Board {
-            mine: mirror(self.mine),
-            occupied: mirror(self.occupied),
-        }
+        Board { mine: mirror(self.mine), occupied: mirror(self.occupied) }
     }
 }
 
@@ -215,12 +209,10 @@ pub(super) fn threats(discs: u64, occupied: u64) -> u64 {
 }
 
 fn has_four(discs: u64) -> bool {
-    [1, STRIDE, STRIDE - 1, STRIDE + 1]
-        .into_iter()
-        .any(|shift| {
-            let pairs = discs & (discs >> shift);
-            pairs & (pairs >> (2 * shift)) != 0
-        })
+    [1, STRIDE, STRIDE - 1, STRIDE + 1].into_iter().any(|shift| {
+        let pairs = discs & (discs >> shift);
+        pairs & (pairs >> (2 * shift)) != 0
+    })
 }
 
 #[cfg(test)]
@@ -279,11 +271,7 @@ mod tests {
     fn impossible_moves_are_named() {
         assert_eq!(Board::after(&[0, 0, 0, 0, 0, 0, 0]), Err(6));
         assert_eq!(Board::after(&[0, 7]), Err(1));
-        assert_eq!(
-            Board::after(&[0, 1, 0, 1, 0, 1, 0, 1]),
-            Err(7),
-            "the game was over"
-        );
+        assert_eq!(Board::after(&[0, 1, 0, 1, 0, 1, 0, 1]), Err(7), "the game was over");
     }
 
     #[test]

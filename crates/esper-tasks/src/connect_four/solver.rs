@@ -35,11 +35,7 @@ impl Default for Solver {
 impl Solver {
     /// A solver with 2^`bits` table entries of 8 bytes. Long searches, from early positions, gain from more.
     pub fn with_table_bits(bits: u32) -> Self {
-        Solver {
-            table: vec![0; 1 << bits],
-            shift: 64 - bits,
-            nodes: 0,
-        }
+        Solver { table: vec![0; 1 << bits], shift: 64 - bits, nodes: 0 }
     }
 
     /// Positions visited so far.
@@ -202,10 +198,7 @@ struct OrderedMoves {
 impl OrderedMoves {
     /// Most threats first, then from the centre outwards. `None` when a move wins with the disc after next.
     fn of(board: &Board, moves: u64) -> Option<Self> {
-        let mut ordered = OrderedMoves {
-            cells: [0; COLUMNS],
-            count: 0,
-        };
+        let mut ordered = OrderedMoves { cells: [0; COLUMNS], count: 0 };
         let mut counts = [0; COLUMNS];
         for column in CENTRE_FIRST {
             let cell = moves & column_mask(column);
@@ -268,10 +261,6 @@ impl Bound {
             return None;
         }
         let code = (entry & 255) as i32;
-        Some(if code >= 128 {
-            Bound::AtLeast(code - 192)
-        } else {
-            Bound::AtMost(code - 64)
-        })
+        Some(if code >= 128 { Bound::AtLeast(code - 192) } else { Bound::AtMost(code - 64) })
     }
 }

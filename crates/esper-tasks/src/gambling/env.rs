@@ -15,10 +15,7 @@ pub struct Gambling {
 
 impl Default for Gambling {
     fn default() -> Self {
-        Gambling {
-            state: START,
-            rng: Seed::new(0).rng(),
-        }
+        Gambling { state: START, rng: Seed::new(0).rng() }
     }
 }
 
@@ -48,11 +45,7 @@ impl Env for Gambling {
             self.state = OUTCOMES[usize::from(action)][luck];
         }
         observation[0] = self.state;
-        Step {
-            reward,
-            terminated,
-            truncated: false,
-        }
+        Step { reward, terminated, truncated: false }
     }
 }
 

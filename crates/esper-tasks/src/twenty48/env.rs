@@ -22,11 +22,7 @@ pub struct Twenty48 {
 
 impl Default for Twenty48 {
     fn default() -> Self {
-        Twenty48 {
-            board: Board::default(),
-            time: 0,
-            rng: Seed::new(0).rng(),
-        }
+        Twenty48 { board: Board::default(), time: 0, rng: Seed::new(0).rng() }
     }
 }
 
@@ -51,9 +47,7 @@ impl Env for Twenty48 {
     type Action = u8;
 
     fn observation_space(&self) -> Space {
-        Space::MultiDiscrete {
-            nvec: vec![u32::from(GOAL) + 1; CELLS],
-        }
+        Space::MultiDiscrete { nvec: vec![u32::from(GOAL) + 1; CELLS] }
     }
 
     fn action_space(&self) -> Space {
@@ -138,15 +132,9 @@ mod tests {
             1, 2, 1, 2,
             2, 1, 3, 3,
         ]);
-        let mut env = Twenty48 {
-            board,
-            ..Twenty48::default()
-        };
+        let mut env = Twenty48 { board, ..Twenty48::default() };
         let mut observation = [0; 16];
-        assert_eq!(
-            env.step(Direction::Up as u8, &mut observation),
-            Step::default()
-        );
+        assert_eq!(env.step(Direction::Up as u8, &mut observation), Step::default());
         assert_eq!(env.board(), board);
         env.step(Direction::Left as u8, &mut observation);
         assert_ne!(env.board(), board);
@@ -156,29 +144,16 @@ mod tests {
     fn making_a_128_pays_one_and_ends() {
         let mut cells = [0; 16];
         (cells[0], cells[1]) = (6, 6);
-        let mut env = Twenty48 {
-            board: Board::from_cells(cells),
-            ..Twenty48::default()
-        };
+        let mut env = Twenty48 { board: Board::from_cells(cells), ..Twenty48::default() };
         let mut observation = [0; 16];
         let step = env.step(Direction::Left as u8, &mut observation);
-        assert_eq!(
-            step,
-            Step {
-                reward: 1.0,
-                terminated: true,
-                truncated: false
-            }
-        );
+        assert_eq!(step, Step { reward: 1.0, terminated: true, truncated: false });
         assert_eq!((observation[0], tiles(&observation)), (GOAL, 1));
     }
 
     #[test]
     fn an_episode_is_cut_at_the_time_limit() {
-        let mut env = Twenty48 {
-            time: TIME_LIMIT - 1,
-            ..Twenty48::default()
-        };
+        let mut env = Twenty48 { time: TIME_LIMIT - 1, ..Twenty48::default() };
         let mut observation = [0; 16];
         let step = env.step(0, &mut observation);
         assert_eq!((step.terminated, step.truncated), (false, true));

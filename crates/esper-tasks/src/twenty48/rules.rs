@@ -27,12 +27,8 @@ pub enum Direction {
 
 impl Direction {
     /// All four, in the order of their numbers.
-    pub const ALL: [Direction; 4] = [
-        Direction::Left,
-        Direction::Up,
-        Direction::Right,
-        Direction::Down,
-    ];
+    pub const ALL: [Direction; 4] =
+        [Direction::Left, Direction::Up, Direction::Right, Direction::Down];
 }
 
 /// A position.
@@ -152,9 +148,7 @@ fn unpack(row: u16) -> [u8; 4] {
 }
 
 fn pack(row: [u8; 4]) -> u16 {
-    row.iter()
-        .rev()
-        .fold(0, |bits, &exponent| bits << 4 | u16::from(exponent))
+    row.iter().rev().fold(0, |bits, &exponent| bits << 4 | u16::from(exponent))
 }
 
 /// Slides one row to the left; equal neighbours merge, each tile at most once a move.
@@ -261,17 +255,13 @@ mod tests {
             }
             let mirrored = |board: Board| {
                 let cells = board.cells();
-                Board::from_cells(std::array::from_fn(|cell| {
-                    cells[cell / 4 * 4 + 3 - cell % 4]
-                }))
+                Board::from_cells(std::array::from_fn(|cell| cells[cell / 4 * 4 + 3 - cell % 4]))
             };
             assert_eq!(
                 mirrored(mirrored(board).slide(Direction::Right)),
                 board.slide(Direction::Left)
             );
-            let moves = Direction::ALL
-                .iter()
-                .any(|&direction| board.slide(direction) != board);
+            let moves = Direction::ALL.iter().any(|&direction| board.slide(direction) != board);
             assert_eq!(board.is_stuck(), !moves && board.empty_cells() == 0);
         }
     }

@@ -1,10 +1,10 @@
 //! Working the book out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rayon::prelude::*;
 
-use super::{Book, BookError, Database};
+use super::{Book, BookError, Database, Scope};
 use crate::connect_four::env::LAPSE_COLUMN;
 use crate::connect_four::rules::{Board, COLUMNS};
 use crate::connect_four::solver::{Solver, obvious_column};
@@ -15,74 +15,73 @@ impl Book {
     /// With a [`Database`] it takes about half an hour on two cores; without, many hours.
     pub fn build(
         database: Option<&Database>,
-        plies: u32,
+        scope: Scope,
         progress: impl FnMut(u32, usize, usize),
     ) -> Result<Self, BookError> {
-        Self::build_from(Board::default(), database, plies, progress)
+        Self::build_from(Board::default(), database, scope, progress)
     }
 
     /// The book of what can follow on one position.
     fn build_from(
         start: Board,
         database: Option<&Database>,
-        plies: u32,
+        scope: Scope,
         mut progress: impl FnMut(u32, usize, usize),
     ) -> Result<Self, BookError> {
         let mut entries = Vec::new();
-        let mut layer = vec![start];
+        let mut layer = BTreeMap::from([(start, 0)]);
         let mut scores: HashMap<u64, i32> = HashMap::new();
-        for discs in start.discs()..=plies {
-            let searched: Vec<Board> = layer
-                .iter()
-                .copied()
-                .filter(|board| obvious_column(board).is_none())
-                .collect();
+        for discs in start.discs()..=scope.late_plies.max(scope.plies) {
+            // In order, so that neighbours, which share much of their search, are solved one after the other.
+            let searched: Vec<Board> =
+                layer.keys().copied().filter(|board| obvious_column(board).is_none()).collect();
             progress(discs, layer.len(), searched.len());
 
-            let columns: HashMap<Board, usize> = if discs < plies {
+            let columns: HashMap<Board, usize> = if discs < scope.plies {
                 let children: HashSet<Board> = searched.iter().flat_map(children).collect();
                 scores = score_all(database, &children).ok_or(BookError::IncompleteDatabase)?;
-                searched
-                    .iter()
-                    .map(|&board| (board, best_of_children(&board, &scores)))
-                    .collect()
+                searched.iter().map(|&board| (board, best_of_children(&board, &scores))).collect()
             } else {
-                // The scores of the last layer are known from choosing in the one before.
+                // Some scores are known from choosing in the layer before.
                 let best = |solver: &mut Solver, board: &Board| match scores.get(&board.key()) {
                     Some(&score) => (*board, solver.best_column_given(board, score)),
                     None => (*board, solver.best_column(board)),
                 };
-                searched
-                    .par_iter()
-                    .map_init(Solver::default, best)
-                    .collect()
+                searched.par_iter().map_init(Solver::default, best).collect()
             };
-            entries.extend(
-                columns
-                    .iter()
-                    .map(|(board, &column)| board.key() << 3 | column as u64),
-            );
-
+            entries.extend(columns.iter().map(|(board, &column)| board.key() << 3 | column as u64));
             let best = |board: &Board| obvious_column(board).unwrap_or_else(|| columns[board]);
-            let agent_to_move = discs % 2 == 0;
-            let next: HashSet<Board> = layer
-                .iter()
-                .flat_map(|board| {
-                    let best = best(board);
-                    let any = agent_to_move || best == LAPSE_COLUMN;
-                    (0..COLUMNS)
-                        .filter(move |&column| any || column == best)
-                        .filter(|&column| board.is_playable(column))
-                        .map(|column| board.drop(column))
-                })
-                .filter(|board| !board.is_lost())
-                .collect();
-            layer = next.into_iter().collect();
-            layer.sort_unstable(); // neighbours share much of their search
+            layer = next_layer(&layer, best, scope);
         }
         entries.sort_unstable();
         Ok(Book { entries })
     }
+}
+
+/// The positions that can follow on a layer within the scope, each with the fewest deviations it takes.
+fn next_layer(
+    layer: &BTreeMap<Board, u32>,
+    best: impl Fn(&Board) -> usize,
+    scope: Scope,
+) -> BTreeMap<Board, u32> {
+    let mut next = BTreeMap::new();
+    for (board, &deviations) in layer {
+        let best = best(board);
+        let agent_to_move = board.discs().is_multiple_of(2);
+        for column in (0..COLUMNS).filter(|&column| board.is_playable(column)) {
+            if column != best && !agent_to_move && best != LAPSE_COLUMN {
+                continue;
+            }
+            let child = board.drop(column);
+            let deviations = deviations + u32::from(agent_to_move && column != best);
+            let in_scope = child.discs() <= scope.plies || deviations <= scope.late_deviations;
+            if in_scope && !child.is_lost() && !child.is_full() {
+                let fewest = next.entry(child).or_insert(deviations);
+                *fewest = deviations.min(*fewest);
+            }
+        }
+    }
+    next
 }
 
 /// The positions one disc on.
@@ -117,11 +116,7 @@ fn score_all(database: Option<&Database>, boards: &HashSet<Board>) -> Option<Has
             // Early positions take long searches, which a larger table shortens.
             let early = boards.first().is_some_and(|board| board.discs() < 12);
             let solver = || {
-                if early {
-                    Solver::with_table_bits(24)
-                } else {
-                    Solver::default()
-                }
+                if early { Solver::with_table_bits(24) } else { Solver::default() }
             };
             let score = |solver: &mut Solver, board: &Board| (board.key(), solver.score(board));
             Some(boards.into_par_iter().map_init(solver, score).collect())
@@ -138,13 +133,14 @@ mod tests {
     fn a_book_holds_what_solving_gives() {
         let start = [0, 1, 0, 1, 1, 0, 1, 0, 2, 3, 2, 3, 3, 2, 3, 2, 4, 5, 4, 5];
         let start = Board::after(&start).unwrap();
-        let book = Book::build_from(start, None, 24, |_, _, _| ()).unwrap();
+        let scope = Scope { plies: 22, late_plies: 25, late_deviations: 1 };
+        let book = Book::build_from(start, None, scope, |_, _, _| ()).unwrap();
         let mut solver = Solver::default();
         let mut layers = HashSet::new();
         for (board, column) in book.entries() {
             assert_eq!(solver.best_column(&board), column, "{board:?}");
             layers.insert(board.discs());
         }
-        assert_eq!(layers, (20..=24).collect());
+        assert_eq!(layers, (20..=25).collect());
     }
 }

@@ -76,3 +76,29 @@ fn code(board: &Board) -> u32 {
     }
     code << 1
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::unusual_byte_groupings)] // a group is a column
+    fn codes_are_columns_from_the_bottom() {
+        assert_eq!(code(&Board::default()), 0);
+        // Columns 0 to 2 end at once, then the first player's disc and an end, three more ends, padding.
+        assert_eq!(code(&Board::after(&[3]).unwrap()), 0b0_0_0_100_0_0_0_0);
+        assert_eq!(code(&Board::after(&[3, 3]).unwrap()), 0b0_0_0_10110_0_0_0_0);
+        assert_eq!(code(&Board::after(&[0, 6]).unwrap()), 0b100_0_0_0_0_0_110_0);
+    }
+
+    /// The two examples of the database's own documentation: a win with 29 more discs, and a loss with 12.
+    #[test]
+    fn distances_become_scores() {
+        let board = Board::default();
+        let with = |distance: i8| Database { scores: HashMap::from([(code(&board), distance)]) };
+        // The first player's 41st disc scores 1; the second's 24th scores 10 for the second.
+        assert_eq!(with(71).look_up(&board), Some(1));
+        assert_eq!(with(-88).look_up(&board), Some(-10));
+        assert_eq!(with(0).look_up(&board), Some(0));
+    }
+}

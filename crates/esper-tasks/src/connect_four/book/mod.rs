@@ -1,8 +1,10 @@
 //! The book: best columns of the opening, where solving is slow.
 //!
-//! It holds every position that can come up in the first [`PLIES`] plies against the opponent, whatever the agent plays
-//! and whenever the opponent has a lapse, for both sides: what the opponent replies, and what an optimal agent plays.
-//! Positions whose best column needs no search are left out. `esper book build` makes the file again.
+//! It holds the positions that can come up against the opponent, with all its lapses, and for both sides: what the
+//! opponent replies, and what an optimal agent plays. Up to 13 discs whatever the agent plays; after that, while it plays
+//! its best column most of the time ([`Scope`]). Positions whose best column needs no search are left out.
+//!
+//! `esper book build` makes the file again.
 
 mod build;
 mod database;
@@ -11,8 +13,21 @@ use super::rules::{Board, COLUMNS};
 
 pub use database::Database;
 
-/// The most discs on the board of a position in the book.
-pub const PLIES: u32 = 13;
+/// Which positions a book holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// With up to this many discs, whatever the agent has played.
+    pub plies: u32,
+    /// With up to this many discs, if the agent has mostly played its best column.
+    pub late_plies: u32,
+    /// How often it may have played another.
+    pub late_deviations: u32,
+}
+
+impl Scope {
+    /// What the book inside the program holds.
+    pub const INCLUDED: Scope = Scope { plies: 13, late_plies: 20, late_deviations: 3 };
+}
 
 /// The file inside the program.
 static INCLUDED: &[u8] = include_bytes!("book.bin");

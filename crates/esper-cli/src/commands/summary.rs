@@ -1,0 +1,55 @@
+//! What `esper collect` and `esper info` both say of a data set.
+
+use std::path::Path;
+use std::time::Duration;
+
+use esper_data::{BehaviourSummary, Metadata, Tally};
+use serde::Serialize;
+
+use crate::output::{count, table};
+
+/// The JSON that the two share.
+#[derive(Serialize)]
+pub(crate) struct Summary {
+    pub(crate) path: String,
+    pub(crate) task: Option<String>,
+    pub(crate) steps: usize,
+    pub(crate) episodes: usize,
+    pub(crate) mean_return: f64,
+    pub(crate) mean_length: f64,
+    pub(crate) seconds: f64,
+    pub(crate) behaviours: Vec<BehaviourSummary>,
+}
+
+impl Summary {
+    pub(crate) fn new(path: &Path, metadata: &Metadata, tally: &Tally, took: Duration) -> Self {
+        let total = tally.total();
+        Summary {
+            path: path.display().to_string(),
+            task: metadata.task.clone(),
+            steps: total.steps,
+            episodes: total.episodes,
+            mean_return: total.mean_return,
+            mean_length: total.mean_length,
+            seconds: took.as_secs_f64(),
+            behaviours: tally.behaviours(),
+        }
+    }
+}
+
+/// Behaviours and all together, a row each.
+pub(crate) fn behaviour_table(tally: &Tally) -> String {
+    let heading = ["behaviour", "episodes", "steps", "mean return", "mean length"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let behaviours = tally.behaviours().into_iter().chain([tally.total()]);
+    rows.extend(behaviours.map(|behaviour| {
+        vec![
+            behaviour.name.clone(),
+            count(behaviour.episodes),
+            count(behaviour.steps),
+            format!("{:.3}", behaviour.mean_return),
+            format!("{:.2}", behaviour.mean_length),
+        ]
+    }));
+    table(&rows)
+}

@@ -1,0 +1,45 @@
+//! Stepping many copies of a world allocates nothing.
+
+use std::alloc::System;
+
+use esper_data::Seed;
+use esper_tasks::connect_four::ConnectFour;
+use esper_tasks::gambling::Gambling;
+use esper_tasks::twenty48::Twenty48;
+use esper_tasks::{Env, VecEnv};
+use rand::RngExt;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn allocations<E: Env<Action = u8>>(env: &E, actions: u8) -> usize {
+    let mut rng = Seed::new(0).rng();
+    let mut worlds = VecEnv::new(env, 16);
+    let mut chosen = [0; 16];
+    let mut seed = 0;
+    let mut play = |steps: usize| {
+        for _ in 0..steps {
+            for (copy, action) in chosen.iter_mut().enumerate() {
+                if !worlds.running()[copy] {
+                    seed += 1;
+                    worlds.reset(copy, seed);
+                }
+                *action = rng.random_range(0..actions);
+            }
+            worlds.step(&chosen);
+        }
+    };
+    play(10); // what is set up once
+    let region = Region::new(ALLOCATOR);
+    play(500);
+    region.change().allocations
+}
+
+/// One test, because the counter is the whole process's.
+#[test]
+fn stepping_allocates_nothing() {
+    assert_eq!(allocations(&Gambling::default(), 3), 0);
+    assert_eq!(allocations(&Twenty48::default(), 4), 0);
+    assert_eq!(allocations(&ConnectFour::default(), 7), 0);
+}
