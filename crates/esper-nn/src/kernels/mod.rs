@@ -1,0 +1,202 @@
+//! What the operations compute, on plain slices.
+//!
+//! Kernels are safe Rust that the compiler vectorises; [`kernel!`] compiles each for several instruction sets and picks
+//! one at run time. Work is cut into pieces by its size, never by the number of threads, and sums over pieces are
+//! added in order: the same input gives the same bits however many threads there are.
+
+/// Defines a function that runs compiled for the best instruction set the machine has.
+///
+/// Its body is safe code; loops in it should be plain enough to vectorise. Products and sums are only fused where the
+/// body says `mul_add`, so the result is the same on every instruction set.
+macro_rules! kernel {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block
+    ) => {
+        $(#[$attribute])*
+        $visibility fn $name($($argument: $type),*) $(-> $result)? {
+            #[inline(always)]
+            fn body($($argument: $type),*) $(-> $result)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma")]
+                fn avx512($($argument: $type),*) $(-> $result)? {
+                    body($($argument),*)
+                }
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2($($argument: $type),*) $(-> $result)? {
+                    body($($argument),*)
+                }
+                #[allow(unsafe_code)]
+                match crate::kernels::instructions() {
+                    // SAFETY: the machine has these instructions; `instructions` has asked it.
+                    crate::kernels::Instructions::Avx512 => return unsafe { avx512($($argument),*) },
+                    // SAFETY: as above.
+                    crate::kernels::Instructions::Avx2 => return unsafe { avx2($($argument),*) },
+                    crate::kernels::Instructions::Baseline => {}
+                }
+            }
+            body($($argument),*)
+        }
+    };
+}
+pub(crate) mod attention;
+pub(crate) mod gemm;
+pub(crate) mod lstm;
+pub(crate) mod math;
+pub(crate) mod norm;
+pub(crate) mod rows;
+pub(crate) mod softmax;
+pub(crate) mod update;
+
+use rayon::prelude::*;
+
+/// The instruction sets that kernels are compiled for.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub(crate) enum Instructions {
+    Avx512,
+    Avx2,
+    Baseline,
+}
+
+/// The best instruction set of this machine.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn instructions() -> Instructions {
+    static BEST: std::sync::LazyLock<Instructions> = std::sync::LazyLock::new(|| {
+        let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let avx512 = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        match (avx2, avx512) {
+            (true, true) => Instructions::Avx512,
+            (true, false) => Instructions::Avx2,
+            (false, _) => Instructions::Baseline,
+        }
+    });
+    *BEST
+}
+
+/// Numbers that one piece of work handles: large enough that handing it to a thread costs little beside it.
+const PIECE: usize = 1 << 14;
+
+/// The rows of a piece of work on rows of this width.
+pub(crate) fn piece_rows(width: usize) -> usize {
+    (PIECE / width.max(1)).max(1)
+}
+
+/// Calls `work(first_row, rows)` on pieces of a matrix, in parallel where there is enough of it.
+pub(crate) fn for_rows<T: Send>(
+    matrix: &mut [T],
+    width: usize,
+    work: impl Fn(usize, &mut [T]) + Sync,
+) {
+    let rows = piece_rows(width);
+    if matrix.len() <= 2 * rows * width {
+        return work(0, matrix);
+    }
+    matrix
+        .par_chunks_mut(rows * width)
+        .enumerate()
+        .for_each(|(piece, matrix)| work(piece * rows, matrix));
+}
+
+/// As [`for_rows`], over two matrices with equally many rows.
+pub(crate) fn for_rows2<T: Send, U: Send>(
+    (first, first_width): (&mut [T], usize),
+    (second, second_width): (&mut [U], usize),
+    work: impl Fn(usize, &mut [T], &mut [U]) + Sync,
+) {
+    debug_assert_eq!(first.len() / first_width, second.len() / second_width);
+    let rows = piece_rows(first_width.max(second_width));
+    if first.len() <= 2 * rows * first_width {
+        return work(0, first, second);
+    }
+    first
+        .par_chunks_mut(rows * first_width)
+        .zip(second.par_chunks_mut(rows * second_width))
+        .enumerate()
+        .for_each(|(piece, (first, second))| work(piece * rows, first, second));
+}
+
+/// As [`for_rows`], over three matrices with equally many rows.
+pub(crate) fn for_rows3<T: Send>(
+    [(a, a_width), (b, b_width), (c, c_width)]: [(&mut [T], usize); 3],
+    work: impl Fn(usize, [&mut [T]; 3]) + Sync,
+) {
+    let rows = piece_rows(a_width.max(b_width).max(c_width));
+    if a.len() <= 2 * rows * a_width {
+        return work(0, [a, b, c]);
+    }
+    a.par_chunks_mut(rows * a_width)
+        .zip(b.par_chunks_mut(rows * b_width))
+        .zip(c.par_chunks_mut(rows * c_width))
+        .enumerate()
+        .for_each(|(piece, ((a, b), c))| work(piece * rows, [a, b, c]));
+}
+
+/// Sums `add(first_row, rows, &mut sums)` over pieces of `rows` rows, pieces in parallel, their sums added in order.
+pub(crate) fn sum_rows(
+    rows: usize,
+    width: usize,
+    sums: usize,
+    add: impl Fn(usize, usize, &mut [f32]) + Sync,
+) -> Vec<f32> {
+    let piece = piece_rows(width);
+    if rows <= piece {
+        let mut total = vec![0.0; sums];
+        add(0, rows, &mut total);
+        return total;
+    }
+    let partial = |first: usize| {
+        let mut partial = vec![0.0; sums];
+        add(first, piece.min(rows - first), &mut partial);
+        partial
+    };
+    let partials: Vec<Vec<f32>> =
+        (0..rows).into_par_iter().step_by(piece).map(partial).collect();
+    let mut total = vec![0.0f64; sums];
+    for partial in partials {
+        total.iter_mut().zip(partial).for_each(|(total, part)| *total += f64::from(part));
+    }
+    total.into_iter().map(|total| total as f32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_every_row_once() {
+        for (rows, width) in [(1, 1), (1, 7), (33, 1000), (1000, 33), (20_000, 2)] {
+            let mut matrix = vec![0u32; rows * width];
+            for_rows(&mut matrix, width, |first, piece| {
+                for (row, values) in piece.chunks_exact_mut(width).enumerate() {
+                    values.iter_mut().for_each(|value| *value += 1 + (first + row) as u32);
+                }
+            });
+            let right = matrix.chunks(width).enumerate().all(|(row, values)| {
+                values.iter().all(|&value| value == 1 + row as u32)
+            });
+            assert!(right, "{rows} x {width}");
+        }
+    }
+
+    #[test]
+    fn sums_do_not_depend_on_threads() {
+        let values: Vec<f32> = (0..100_000).map(|i| ((i * 7919) % 1000) as f32 / 999.0).collect();
+        let sum = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let add = |first: usize, rows: usize, sums: &mut [f32]| {
+                sums[0] += values[first..first + rows].iter().sum::<f32>();
+            };
+            pool.install(|| sum_rows(values.len(), 1, 1, add))
+        };
+        assert_eq!(sum(1), sum(3));
+        let exact: f64 = values.iter().map(|&value| f64::from(value)).sum();
+        assert!((f64::from(sum(2)[0]) - exact).abs() < 1.0);
+    }
+}
