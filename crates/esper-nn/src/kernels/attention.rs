@@ -5,6 +5,7 @@
 use rayon::prelude::*;
 
 use super::gemm::{Into, Matrix, multiply_strided};
+use super::memory::Buffer;
 use super::norm::lane_sum;
 use super::rows::dropout_from;
 use super::softmax::softmax_row;
@@ -49,13 +50,13 @@ fn cut<'a>(mut slice: &'a mut [f32], offsets: &[usize], width: usize) -> Vec<&'a
 
 /// Attention of `qkv` (`[tokens, 3 · width]`: queries, keys, values). Returns the output `[tokens, width]` and the weights
 /// before dropout, for the backward pass.
-pub(crate) fn forward(qkv: &[f32], shape: &Shape) -> (Vec<f32>, Vec<f32>) {
+pub(crate) fn forward(qkv: &[f32], shape: &Shape) -> (Buffer, Buffer) {
     let Shape { offsets, heads, width, dropout } = shape;
     let (width, head) = (*width, width / heads);
     let weight_offsets = shape.weight_offsets();
     let tokens = qkv.len() / (3 * width);
-    let mut output = vec![0.0; tokens * width];
-    let mut weights = vec![0.0; weight_offsets[weight_offsets.len() - 1]];
+    let mut output = Buffer::any(tokens * width);
+    let mut weights = Buffer::any(weight_offsets[weight_offsets.len() - 1]);
 
     let outputs = cut(&mut output, offsets, width);
     let all_weights = cut(&mut weights, &weight_offsets, 1);
@@ -105,11 +106,11 @@ fn dropped_copy(weights: &[f32], (rate, key): (f32, u64), first: usize) -> Vec<f
 }
 
 /// The backward pass: from the gradient of the output to that of `qkv`.
-pub(crate) fn backward(gradient: &[f32], qkv: &[f32], weights: &[f32], shape: &Shape) -> Vec<f32> {
+pub(crate) fn backward(gradient: &[f32], qkv: &[f32], weights: &[f32], shape: &Shape) -> Buffer {
     let Shape { offsets, heads, width, dropout } = shape;
     let (width, head) = (*width, width / heads);
     let weight_offsets = shape.weight_offsets();
-    let mut result = vec![0.0; qkv.len()];
+    let mut result = Buffer::any(qkv.len());
     let results: Vec<_> = cut(&mut result, offsets, 3 * width).into_iter().enumerate().collect();
     results.into_par_iter().for_each(|(sequence, result)| {
         let length = offsets[sequence + 1] - offsets[sequence];

@@ -121,9 +121,8 @@ mod tests {
                 assert!(c == with(2) && c == with(3), "{m} x {n} x {k} depends on threads");
                 for (at, &value) in c.iter().enumerate() {
                     let (i, j) = (at / n, at % n);
-                    let exact: f64 = (0..k)
-                        .map(|p| f64::from(a[i * k + p]) * f64::from(b[p * n + j]))
-                        .sum();
+                    let exact: f64 =
+                        (0..k).map(|p| f64::from(a[i * k + p]) * f64::from(b[p * n + j])).sum();
                     assert!((f64::from(value) - 1.0 - exact).abs() < 1e-4, "{m} x {n} x {k}");
                 }
             }

@@ -6,6 +6,7 @@
 
 use super::gemm::{Into, Matrix, multiply};
 use super::math::{sigmoid, tanh};
+use super::memory::Buffer;
 use super::{for_rows2, for_rows3, rows};
 
 /// The rows of one step, and how many of them carry on from the step before.
@@ -47,9 +48,9 @@ pub(crate) struct Weights<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Tape {
     /// The gates after their non-linearities: `[rows, 4 · hidden]`.
-    pub(crate) gates: Vec<f32>,
+    pub(crate) gates: Buffer,
     /// `[rows, hidden]`
-    pub(crate) cells: Vec<f32>,
+    pub(crate) cells: Buffer,
 }
 
 /// The state before the first step, for the rows that have one: `[rows, hidden]` each.
@@ -65,16 +66,16 @@ pub(crate) fn forward(
     weights: Weights<'_>,
     steps: &[Step],
     initial: Initial<'_>,
-) -> (Vec<f32>, Tape) {
+) -> (Buffer, Tape) {
     let hidden = weights.bias.len() / 4;
     let inputs = weights.input.len() / weights.bias.len();
     let count = input.len() / inputs;
-    let mut gates = vec![0.0; count * 4 * hidden];
+    let mut gates = Buffer::any(count * 4 * hidden);
     // One product for the inputs of all steps; each step then adds what it remembers.
     let weights_in = Matrix::rows(weights.input, 4 * hidden);
     multiply(&mut gates, Into::Replace, Matrix::rows(input, inputs), weights_in);
-    let mut outputs = vec![0.0; count * hidden];
-    let mut cells = vec![0.0; count * hidden];
+    let mut outputs = Buffer::any(count * hidden);
+    let mut cells = Buffer::any(count * hidden);
     let recurrent = Matrix::rows(weights.hidden, 4 * hidden);
 
     for (number, step) in steps.iter().enumerate() {
@@ -176,9 +177,9 @@ fn advance_row(
 
 /// Gradients of a backward pass.
 pub(crate) struct Gradients {
-    pub(crate) input: Option<Vec<f32>>,
-    pub(crate) input_weights: Vec<f32>,
-    pub(crate) hidden_weights: Vec<f32>,
+    pub(crate) input: Option<Buffer>,
+    pub(crate) input_weights: Buffer,
+    pub(crate) hidden_weights: Buffer,
     pub(crate) bias: Vec<f32>,
 }
 
@@ -200,8 +201,8 @@ pub(crate) fn backward(
     let recurrent = Matrix::rows(weights.hidden, 4 * hidden).t();
     let most = steps.iter().map(|step| step.rows).max().unwrap_or(0);
     // What flows back from the step after: rows of it that carried on from here.
-    let mut hidden_gradient = vec![0.0; most * hidden];
-    let mut cell_gradient = vec![0.0; most * hidden];
+    let mut hidden_gradient = Buffer::any(most * hidden);
+    let mut cell_gradient = Buffer::any(most * hidden);
     let mut carried_after = 0;
 
     for (number, step) in steps.iter().enumerate().rev() {
@@ -234,13 +235,13 @@ pub(crate) fn backward(
     // `gates` now holds the gradients before the non-linearities.
     let remembered = remembered(outputs, steps, initial, hidden);
     let gate_gradients = Matrix::rows(&gates, 4 * hidden);
-    let mut input_weights = vec![0.0; weights.input.len()];
+    let mut input_weights = Buffer::any(weights.input.len());
     multiply(&mut input_weights, Into::Replace, Matrix::rows(input, inputs).t(), gate_gradients);
-    let mut hidden_weights = vec![0.0; weights.hidden.len()];
+    let mut hidden_weights = Buffer::any(weights.hidden.len());
     let remembered = Matrix::rows(&remembered, hidden).t();
     multiply(&mut hidden_weights, Into::Replace, remembered, gate_gradients);
     let input = input_needed.then(|| {
-        let mut gradient = vec![0.0; input.len()];
+        let mut gradient = Buffer::any(input.len());
         let weights = Matrix::rows(weights.input, 4 * hidden).t();
         multiply(&mut gradient, Into::Replace, gate_gradients, weights);
         gradient
@@ -275,9 +276,8 @@ fn retreat(
         }
     }
     for_rows2((gates, 4 * hidden), (cell_gradient, hidden), |first, gates, cell_gradient| {
-        let from = |all: &'_ [f32]| -> std::ops::RangeFrom<usize> {
-            (first * hidden).min(all.len())..
-        };
+        let from =
+            |all: &'_ [f32]| -> std::ops::RangeFrom<usize> { (first * hidden).min(all.len()).. };
         let before = &cells_before[from(cells_before)];
         let (cells, gradient) = (&cells[from(cells)], &gradient[from(gradient)]);
         let flowing = &hidden_gradient[from(hidden_gradient)];
@@ -315,8 +315,8 @@ fn retreat_row(
 }
 
 /// For every row the hidden state its step carried on from; zeros where it started afresh.
-fn remembered(outputs: &[f32], steps: &[Step], initial: Initial<'_>, hidden: usize) -> Vec<f32> {
-    let mut remembered = vec![0.0; outputs.len()];
+fn remembered(outputs: &[f32], steps: &[Step], initial: Initial<'_>, hidden: usize) -> Buffer {
+    let mut remembered = Buffer::zeros(outputs.len());
     for (number, step) in steps.iter().enumerate() {
         let from = match number {
             0 => initial.hidden,

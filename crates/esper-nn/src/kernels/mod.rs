@@ -45,6 +45,7 @@ pub(crate) mod attention;
 pub(crate) mod gemm;
 pub(crate) mod lstm;
 pub(crate) mod math;
+pub(crate) mod memory;
 pub(crate) mod norm;
 pub(crate) mod rows;
 pub(crate) mod softmax;
@@ -156,8 +157,7 @@ pub(crate) fn sum_rows(
         add(first, piece.min(rows - first), &mut partial);
         partial
     };
-    let partials: Vec<Vec<f32>> =
-        (0..rows).into_par_iter().step_by(piece).map(partial).collect();
+    let partials: Vec<Vec<f32>> = (0..rows).into_par_iter().step_by(piece).map(partial).collect();
     let mut total = vec![0.0f64; sums];
     for partial in partials {
         total.iter_mut().zip(partial).for_each(|(total, part)| *total += f64::from(part));
@@ -178,9 +178,10 @@ mod tests {
                     values.iter_mut().for_each(|value| *value += 1 + (first + row) as u32);
                 }
             });
-            let right = matrix.chunks(width).enumerate().all(|(row, values)| {
-                values.iter().all(|&value| value == 1 + row as u32)
-            });
+            let right = matrix
+                .chunks(width)
+                .enumerate()
+                .all(|(row, values)| values.iter().all(|&value| value == 1 + row as u32));
             assert!(right, "{rows} x {width}");
         }
     }

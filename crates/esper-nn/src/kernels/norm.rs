@@ -1,5 +1,6 @@
 //! Batch and layer normalisation, forward and backward.
 
+use super::memory::Buffer;
 use super::{for_rows, for_rows2, sum_rows};
 
 /// Keeps a division by a standard deviation finite; PyTorch's value.
@@ -53,7 +54,7 @@ pub(crate) fn batch_norm(
     gamma: &[f32],
     beta: &[f32],
     relu: bool,
-) -> Vec<f32> {
+) -> Buffer {
     kernel! {
         fn piece(output: &mut [f32], input: &[f32], scale: &[f32], offset: &[f32], floor: f32) {
             let width = scale.len();
@@ -69,7 +70,7 @@ pub(crate) fn batch_norm(
     let width = gamma.len();
     let floor = if relu { 0.0 } else { f32::NEG_INFINITY };
     let (scale, offset) = scale_and_offset(statistics, gamma, beta);
-    let mut output = vec![0.0; input.len()];
+    let mut output = Buffer::any(input.len());
     for_rows(&mut output, width, |first, output| {
         piece(output, &input[first * width..], &scale, &offset, floor);
     });
@@ -188,7 +189,7 @@ pub(crate) fn lane_sum(values: &[f32], term: impl Fn(usize, f32) -> f32) -> f32 
 }
 
 /// `y = gamma · (x - mean) / √(variance + ε) + beta`, row by row. Also returns mean and 1 / σ of every row, in turn.
-pub(crate) fn layer_norm(input: &[f32], gamma: &[f32], beta: &[f32]) -> (Vec<f32>, Vec<f32>) {
+pub(crate) fn layer_norm(input: &[f32], gamma: &[f32], beta: &[f32]) -> (Buffer, Vec<f32>) {
     kernel! {
         fn piece(output: &mut [f32], statistics: &mut [f32], input: &[f32], gamma: &[f32], beta: &[f32]) {
             let width = gamma.len();
@@ -207,7 +208,7 @@ pub(crate) fn layer_norm(input: &[f32], gamma: &[f32], beta: &[f32]) -> (Vec<f32
         }
     }
     let width = gamma.len();
-    let mut output = vec![0.0; input.len()];
+    let mut output = Buffer::any(input.len());
     let mut statistics = vec![0.0; 2 * (input.len() / width)];
     for_rows2((&mut output, width), (&mut statistics, 2), |first, output, statistics| {
         piece(output, statistics, &input[first * width..], gamma, beta);

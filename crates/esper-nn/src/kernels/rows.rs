@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use super::math::uniform;
+use super::memory::Buffer;
 use super::{for_rows, sum_rows};
 
 /// Adds a bias to every row, and cuts at zero if asked to.
@@ -75,8 +76,8 @@ kernel! {
 }
 
 /// Copies the rows with these numbers.
-pub(crate) fn gather(matrix: &[f32], width: usize, indices: &[u32]) -> Vec<f32> {
-    let mut gathered = vec![0.0; indices.len() * width];
+pub(crate) fn gather(matrix: &[f32], width: usize, indices: &[u32]) -> Buffer {
+    let mut gathered = Buffer::any(indices.len() * width);
     for_rows(&mut gathered, width, |first, rows| {
         for (row, &index) in rows.chunks_exact_mut(width).zip(&indices[first..]) {
             let at = index as usize * width;

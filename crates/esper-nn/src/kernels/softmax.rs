@@ -1,6 +1,7 @@
 //! Softmax with Gumbel noise, and the losses of predictions: cross-entropy and squared error over weighted rows.
 
 use super::math::{exp, ln, uniform};
+use super::memory::Buffer;
 use super::norm::lane_sum;
 use super::{for_rows, for_rows2};
 
@@ -19,16 +20,6 @@ pub(crate) fn gumbel_softmax(logits: &mut [f32], group: usize, temperature: f32,
     for_rows(logits, group, |first, groups| {
         piece(groups, group, temperature, key, (first * group) as u32);
     });
-}
-
-/// Softmax of every group, in place.
-pub(crate) fn softmax(logits: &mut [f32], group: usize) {
-    kernel! {
-        fn piece(groups: &mut [f32], group: usize) {
-            groups.chunks_exact_mut(group).for_each(softmax_row);
-        }
-    }
-    for_rows(logits, group, |_, groups| piece(groups, group));
 }
 
 /// Softmax of one row, in place.
@@ -90,7 +81,7 @@ pub(crate) fn harden(values: &mut [f32], group: usize) {
 pub(crate) struct Loss {
     pub(crate) value: f32,
     /// With respect to the predictions.
-    pub(crate) gradient: Vec<f32>,
+    pub(crate) gradient: Buffer,
 }
 
 /// How much each row counts: its weight over the sum of all. Without weights all count the same.
@@ -133,7 +124,7 @@ pub(crate) fn cross_entropy(
     }
     let rows = targets.len();
     let shares = shares(rows, weights);
-    let mut gradient = logits.to_vec();
+    let mut gradient = Buffer::copy_of(logits);
     let mut losses = vec![0.0; rows];
     for_rows2((&mut gradient, width), (&mut losses, 1), |first, gradient, losses| {
         piece(gradient, losses, width, &targets[first..], &shares[first..]);
@@ -163,7 +154,7 @@ pub(crate) fn squared_error(
     }
     let rows = targets.len() / width;
     let shares = shares(rows, weights);
-    let mut gradient = predictions.to_vec();
+    let mut gradient = Buffer::copy_of(predictions);
     let mut losses = vec![0.0; rows];
     for_rows2((&mut gradient, width), (&mut losses, 1), |first, gradient, losses| {
         piece(gradient, losses, width, &targets[first * width..], &shares[first..]);

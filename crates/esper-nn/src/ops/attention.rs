@@ -5,6 +5,7 @@ use burn::tensor::{Bool, Tensor, TensorData, activation};
 use super::{Op, Values, apply, inputs};
 use crate::kernels::attention::{self, Shape};
 use crate::kernels::math::uniform;
+use crate::kernels::memory::Buffer;
 
 /// Attention of `qkv` (`[tokens, 3 · width]`: queries, keys, values side by side). Sequence `s` has the rows
 /// `offsets[s]..offsets[s + 1]`; a token looks at itself and at those before it. Returns `[tokens, width]`.
@@ -64,7 +65,7 @@ struct Attention(Shape);
 #[derive(Clone, Debug)]
 struct Saved {
     qkv: Values,
-    weights: Vec<f32>,
+    weights: Buffer,
 }
 
 impl Op<1> for Attention {

@@ -27,10 +27,10 @@ pub(crate) fn batch_norm(
     };
     let statistics = match &inputs[0] {
         super::Input::Tracked(tensor) => {
-            norm::column_statistics(Values::contiguous(tensor.primitive().clone()).get(), width)
+            norm::column_statistics(Values::of(tensor.primitive().clone()).get(), width)
         }
         super::Input::Plain(tensor) => {
-            norm::column_statistics(Values::contiguous(tensor.clone()).get(), width)
+            norm::column_statistics(Values::of(tensor.clone()).get(), width)
         }
     };
     let tensor = |values: Vec<f32>| Tensor::<1>::from_floats(values.as_slice(), &device);
@@ -145,7 +145,12 @@ mod tests {
             let inputs = Inputs { matrices: vec![random([rows, width], 1)], vectors };
             for relu in [false, true] {
                 let name = format!("{rows} x {width}, relu {relu}");
-                assert_same_as_composed(&name, &|i| fused(i, relu), &|i| reference(i, relu), &inputs);
+                assert_same_as_composed(
+                    &name,
+                    &|i| fused(i, relu),
+                    &|i| reference(i, relu),
+                    &inputs,
+                );
             }
             if rows == 5 {
                 assert_gradients("batch norm", &|i| fused(i, false), &inputs);

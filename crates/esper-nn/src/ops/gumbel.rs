@@ -35,7 +35,8 @@ pub(crate) fn composed(logits: Tensor<2>, sampling: Sampling) -> Tensor<2> {
         (0..rows * width).map(|at| -ln(-ln(uniform(sampling.key, at as u32)))).collect();
     let noise = Tensor::<2>::from_data(TensorData::new(noise, [rows, width]), &device);
     let noisy = (logits + noise) / sampling.temperature;
-    let soft = activation::softmax(noisy.reshape([rows, width / sampling.group, sampling.group]), 2);
+    let soft =
+        activation::softmax(noisy.reshape([rows, width / sampling.group, sampling.group]), 2);
     if !sampling.hard {
         return soft.reshape([rows, width]);
     }

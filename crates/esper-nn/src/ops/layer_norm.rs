@@ -66,9 +66,8 @@ mod tests {
         for (rows, width) in [(1, 3), (4, 2), (3, 35), (300, 128)] {
             let vectors = vec![random([width], 2), random([width], 3)];
             let inputs = Inputs { matrices: vec![random([rows, width], 1)], vectors };
-            let part = |i: &Inputs| {
-                (i.matrices[0].clone(), i.vectors[0].clone(), i.vectors[1].clone())
-            };
+            let part =
+                |i: &Inputs| (i.matrices[0].clone(), i.vectors[0].clone(), i.vectors[1].clone());
             let fused = |i: &Inputs| {
                 let (input, gamma, beta) = part(i);
                 layer_norm(input, gamma, beta)

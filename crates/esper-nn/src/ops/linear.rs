@@ -4,10 +4,12 @@ use burn::tensor::{Device, Tensor, activation};
 
 use super::{Op, Values, apply, inputs};
 use crate::kernels::gemm::{Into, Matrix, multiply};
+use crate::kernels::memory::Buffer;
 use crate::kernels::rows;
 use crate::sparse::SparseRows;
 
-/// The rows that go into a layer: zeros and ones first, then numbers; either may be missing.
+/// The rows that go into a layer: zeros and ones first, then numbers. Either may be missing; numbers that are missing
+/// where the layer expects some count as zeros, at no cost.
 #[derive(Clone, Debug)]
 pub struct RowsIn {
     pub(crate) sparse: Option<SparseRows>,
@@ -83,7 +85,8 @@ pub(crate) fn composed(
     bias: Tensor<1>,
     relu: bool,
 ) -> Tensor<2> {
-    let mut output = input.to_dense(&weight.device()).matmul(weight);
+    let features = input.features();
+    let mut output = input.to_dense(&weight.device()).matmul(weight.narrow(0, 0, features));
     if bias.dims()[0] > 0 {
         output = output + bias.unsqueeze();
     }
@@ -117,12 +120,14 @@ impl Op<3> for Linear {
         let (count, outputs) = (dense.rows(), weight.width());
         let (sparse_weights, dense_weights) =
             weight.get().split_at(self.sparse_features() * outputs);
-        assert_eq!(
-            dense_weights.len(),
-            dense.width() * outputs,
+        assert!(
+            dense.width() == 0 || dense_weights.len() == dense.width() * outputs,
             "the weights have a row for every feature"
         );
-        let mut output = vec![0.0; count * outputs];
+        let mut output = match dense.width() {
+            0 => Buffer::zeros(count * outputs),
+            _ => Buffer::any(count * outputs),
+        };
         if dense.width() > 0 {
             let (x, w) =
                 (Matrix::rows(dense.get(), dense.width()), Matrix::rows(dense_weights, outputs));
@@ -157,15 +162,17 @@ impl Op<3> for Linear {
         let sparse_size = self.sparse_features() * outputs;
 
         let dense_gradient = (dense_needed && dense.width() > 0).then(|| {
-            let mut result = vec![0.0; dense.get().len()];
+            let mut result = Buffer::any(dense.get().len());
             let weights = Matrix::rows(&weight.get()[sparse_size..], outputs);
             multiply(&mut result, Into::Replace, Matrix::rows(gradient, outputs), weights.t());
             Values::new(result, [dense.rows(), dense.width()])
         });
         let weight_gradient = weight_needed.then(|| {
-            let mut result = vec![0.0; weight.get().len()];
+            let mut result = Buffer::any(weight.get().len());
             let (sparse_part, dense_part) = result.split_at_mut(sparse_size);
-            if dense.width() > 0 {
+            if dense.width() == 0 {
+                dense_part.fill(0.0);
+            } else {
                 let x = Matrix::rows(dense.get(), dense.width());
                 multiply(dense_part, Into::Replace, x.t(), Matrix::rows(gradient, outputs));
             }
@@ -185,7 +192,9 @@ impl Op<3> for Linear {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::testing::{Inputs, assert_gradients, assert_same_as_composed, device, random};
+    use crate::ops::testing::{
+        Inputs, assert_close, assert_gradients, assert_same_as_composed, device, random, values,
+    };
 
     fn sparse() -> SparseRows {
         SparseRows::new(4, vec![2, 2, 3, 6, 7], vec![0, 3, 1, 0, 1, 2, 3])
@@ -198,9 +207,8 @@ mod tests {
             dense: (inputs.matrices.len() > 1).then(|| inputs.matrices[1].clone()),
         };
         let bias = |inputs: &Inputs| inputs.vectors.first().cloned();
-        let fused = |inputs: &Inputs| {
-            linear(&rows(inputs), inputs.matrices[0].clone(), bias(inputs), relu)
-        };
+        let fused =
+            |inputs: &Inputs| linear(&rows(inputs), inputs.matrices[0].clone(), bias(inputs), relu);
         let reference = |inputs: &Inputs| {
             let none = Tensor::zeros([0], &device());
             composed(&rows(inputs), inputs.matrices[0].clone(), bias(inputs).unwrap_or(none), relu)
@@ -227,6 +235,19 @@ mod tests {
             let matrices = vec![random([7, 6], 1), random([5, 3], 2)];
             check("both", &Inputs { matrices, vectors }, Some(sparse()), relu);
         }
+    }
+
+    /// Numbers that are left out are zeros.
+    #[test]
+    fn a_missing_part_is_zero() {
+        let weight: Tensor<2> = random([7, 6], 1);
+        let zeros = Tensor::zeros([5, 3], &device());
+        let with = linear(&RowsIn::from((sparse(), zeros)), weight.clone(), None, false);
+        let without = linear(&RowsIn::from(sparse()), weight.clone(), None, false);
+        assert_eq!(values(&with), values(&without));
+        let reference =
+            composed(&RowsIn::from(sparse()), weight, Tensor::zeros([0], &device()), false);
+        assert_close("composed", &values(&without), &values(&reference), 1e-6);
     }
 
     /// Enough rows and columns that the work is cut into pieces.

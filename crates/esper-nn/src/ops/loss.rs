@@ -44,7 +44,7 @@ pub fn squared_error(
                 super::Input::Tracked(tensor) => tensor.into_primitive(),
                 super::Input::Plain(tensor) => tensor,
             };
-            let targets = Targets::Values(Values::contiguous(targets));
+            let targets = Targets::Values(Values::of(targets));
             apply(Loss { targets, weights: weights.map(<[f32]>::to_vec) }, inputs)
         }
         _ => squared_error_composed(predictions, targets, weights),
@@ -129,7 +129,9 @@ impl Op<1> for Loss {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::testing::{Inputs, assert_close, assert_gradients, assert_same_as_composed, random, values};
+    use crate::ops::testing::{
+        Inputs, assert_close, assert_gradients, assert_same_as_composed, random, values,
+    };
 
     fn one(matrix: Tensor<2>) -> Inputs {
         Inputs { matrices: vec![matrix], vectors: vec![] }
@@ -154,7 +156,8 @@ mod tests {
                     squared_error(i.matrices[0].clone(), targets.clone(), weights).unsqueeze()
                 };
                 let squares_reference = |i: &Inputs| {
-                    squared_error_composed(i.matrices[0].clone(), targets.clone(), weights).unsqueeze()
+                    squared_error_composed(i.matrices[0].clone(), targets.clone(), weights)
+                        .unsqueeze()
                 };
                 assert_same_as_composed("squared error", &squares, &squares_reference, &inputs);
                 if rows == 6 {

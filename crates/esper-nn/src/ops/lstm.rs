@@ -41,8 +41,8 @@ pub(crate) fn lstm(
     match inputs![&input, &weights.input, &weights.hidden, &weights.bias] {
         Some(inputs) => {
             let numbers = |tensor: Tensor<2>| match Input::of(&tensor) {
-                Some(Input::Tracked(tensor)) => Values::contiguous(tensor.into_primitive()),
-                Some(Input::Plain(tensor)) => Values::contiguous(tensor),
+                Some(Input::Tracked(tensor)) => Values::of(tensor.into_primitive()),
+                Some(Input::Plain(tensor)) => Values::of(tensor),
                 None => panic!("the state is on another device than the input"),
             };
             let initial = state.map(|state| (numbers(state.hidden), numbers(state.cells)));
@@ -136,11 +136,8 @@ impl Op<4> for Lstm {
 
     fn forward(&self, inputs: [Values; 4]) -> (Values, Saved) {
         let [input, input_weights, hidden_weights, bias] = &inputs;
-        let weights = Weights {
-            input: input_weights.get(),
-            hidden: hidden_weights.get(),
-            bias: bias.get(),
-        };
+        let weights =
+            Weights { input: input_weights.get(), hidden: hidden_weights.get(), bias: bias.get() };
         let hidden = hidden_weights.rows();
         let (output, tape) = lstm::forward(input.get(), weights, &self.steps, self.initial());
         let cells = &tape.cells[self.last.start * hidden..self.last.end * hidden];
@@ -156,11 +153,8 @@ impl Op<4> for Lstm {
         [input_needed, ..]: [bool; 4],
     ) -> [Option<Values>; 4] {
         let Saved { inputs: [input, input_weights, hidden_weights, bias], output, tape } = saved;
-        let weights = Weights {
-            input: input_weights.get(),
-            hidden: hidden_weights.get(),
-            bias: bias.get(),
-        };
+        let weights =
+            Weights { input: input_weights.get(), hidden: hidden_weights.get(), bias: bias.get() };
         let gradients = lstm::backward(
             gradient.get(),
             input.get(),
@@ -230,7 +224,8 @@ mod tests {
                             let input = i.matrices[0].clone();
                             lstm(input, weights(i), &offsets, reverse, state.clone()).0
                         };
-                        let steps = lstm::steps(&offsets, reverse, if with_state { carried } else { 0 });
+                        let steps =
+                            lstm::steps(&offsets, reverse, if with_state { carried } else { 0 });
                         let reference = |i: &Inputs| {
                             composed(i.matrices[0].clone(), weights(i), &steps, state.clone()).0
                         };

@@ -10,6 +10,7 @@ pub(crate) mod layer_norm;
 pub(crate) mod linear;
 pub(crate) mod loss;
 pub(crate) mod lstm;
+mod pooled;
 pub(crate) mod rows;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -22,7 +23,9 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Autodiff, Flex};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{DType, Tensor, TensorData};
+
+use crate::kernels::memory::Buffer;
 
 /// The CPU backend with gradients.
 type Tracking = Autodiff<Flex>;
@@ -53,11 +56,25 @@ pub(crate) struct Values(FlexTensor);
 
 impl Values {
     /// Numbers with a shape.
-    pub(crate) fn new<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Self {
-        Values(FlexTensor::from_data(TensorData::new(values, shape)))
+    pub(crate) fn new<const D: usize>(values: impl Into<Owned>, shape: [usize; D]) -> Self {
+        let data = match values.into() {
+            Owned::Small(values) => TensorData::new(values, shape),
+            Owned::Large(values) => {
+                let count: usize = shape.iter().product();
+                assert_eq!(values.len(), count, "the shape fits the numbers");
+                TensorData::from_bytes(pooled::bytes(values), shape, DType::F32)
+            }
+        };
+        Values(FlexTensor::from_data(data))
     }
 
-    fn contiguous(tensor: FlexTensor) -> Self {
+    /// The tensor again, without gradients.
+    pub(crate) fn into_tensor<const D: usize>(self) -> Tensor<D> {
+        Tensor::from_primitive::<Flex>(self.0)
+    }
+
+    /// A tensor of the CPU; copied if it is a view of another.
+    pub(crate) fn of(tensor: FlexTensor) -> Self {
         let whole = tensor.layout().num_elements() * size_of::<f32>() == tensor.bytes().len();
         if tensor.is_contiguous() && tensor.layout().start_offset() == 0 && whole {
             return Values(tensor);
@@ -89,6 +106,24 @@ impl Values {
     }
 }
 
+/// Numbers that a tensor takes over.
+pub(crate) enum Owned {
+    Small(Vec<f32>),
+    Large(Buffer),
+}
+
+impl From<Vec<f32>> for Owned {
+    fn from(values: Vec<f32>) -> Self {
+        Owned::Small(values)
+    }
+}
+
+impl From<Buffer> for Owned {
+    fn from(values: Buffer) -> Self {
+        Owned::Large(values)
+    }
+}
+
 /// An input of an operation, its rank forgotten.
 pub(crate) enum Input {
     Tracked(TrackedTensor),
@@ -117,7 +152,7 @@ pub(crate) fn apply<O: Op<N>, const N: usize, const D: usize>(
 ) -> Tensor<D> {
     if inputs.iter().all(|input| matches!(input, Input::Plain(_))) {
         let inputs = inputs.map(|input| match input {
-            Input::Plain(tensor) => Values::contiguous(tensor),
+            Input::Plain(tensor) => Values::of(tensor),
             Input::Tracked(_) => unreachable!("all are plain"),
         });
         return Tensor::from_primitive::<Flex>(op.forward(inputs).0.0);
@@ -127,7 +162,7 @@ pub(crate) fn apply<O: Op<N>, const N: usize, const D: usize>(
         Input::Plain(_) => panic!("all inputs have to be on a device with gradients, or none"),
     });
     let nodes = inputs.each_ref().map(|input| input.node());
-    let values = inputs.map(|input| Values::contiguous(input.into_primitive()));
+    let values = inputs.map(|input| Values::of(input.into_primitive()));
     let preparation = Adapter(op.clone()).prepare::<NoCheckpointing>(nodes).compute_bound();
     let output = match preparation.stateful() {
         OpsKind::Tracked(preparation) => {
@@ -146,13 +181,8 @@ struct Adapter<O>(O);
 impl<O: Op<N>, const N: usize> Backward<Flex, N> for Adapter<O> {
     type State = O::Saved;
 
-    fn backward(
-        self,
-        ops: Ops<Self::State, N>,
-        gradients: &mut Gradients,
-        _: &mut Checkpointer,
-    ) {
-        let gradient = Values::contiguous(gradients.consume::<Flex>(&ops.node));
+    fn backward(self, ops: Ops<Self::State, N>, gradients: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = Values::of(gradients.consume::<Flex>(&ops.node));
         let needed = ops.parents.each_ref().map(Option::is_some);
         let results = self.0.backward(ops.state, gradient, needed);
         for (parent, result) in ops.parents.into_iter().zip(results) {

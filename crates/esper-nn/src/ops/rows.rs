@@ -4,6 +4,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 
 use super::{Op, Values, apply, inputs};
 use crate::kernels::math::uniform;
+use crate::kernels::memory::Buffer;
 use crate::kernels::rows;
 
 /// Copies rows of a matrix (`[rows, width]`) into a new one (`[indices, width]`); a row may be copied several times.
@@ -42,7 +43,7 @@ impl Op<1> for Gather {
 
     fn backward(self, count: usize, gradient: Values, _: [bool; 1]) -> [Option<Values>; 1] {
         let width = gradient.width();
-        let mut sums = vec![0.0; count * width];
+        let mut sums = Buffer::zeros(count * width);
         rows::scatter_add(&mut sums, width, gradient.get(), &self.indices);
         [Some(Values::new(sums, [count, width]))]
     }
@@ -89,12 +90,7 @@ impl Op<1> for Dropout {
 }
 
 /// `residual + dropout(input)`, in one pass.
-pub(crate) fn add_dropped(
-    residual: Tensor<2>,
-    input: Tensor<2>,
-    rate: f64,
-    key: u64,
-) -> Tensor<2> {
+pub(crate) fn add_dropped(residual: Tensor<2>, input: Tensor<2>, rate: f64, key: u64) -> Tensor<2> {
     match inputs![&residual, &input] {
         Some(inputs) => apply(AddDropped(Dropout { rate: rate as f32, key }), inputs),
         None => residual + dropout_composed(input, rate, key),
@@ -171,9 +167,11 @@ mod tests {
 
     #[test]
     fn gathering_is_selecting() {
-        for (rows, width, indices) in
-            [(1, 1, vec![0, 0]), (4, 3, vec![3, 0, 0, 2, 3]), (200, 100, (0..900).map(|i| i * 7 % 200).collect())]
-        {
+        for (rows, width, indices) in [
+            (1, 1, vec![0, 0]),
+            (4, 3, vec![3, 0, 0, 2, 3]),
+            (200, 100, (0..900).map(|i| i * 7 % 200).collect()),
+        ] {
             let inputs = one(random([rows, width], 1));
             let fused = |i: &Inputs| gather_rows(i.matrices[0].clone(), &indices);
             let reference = |i: &Inputs| gather_composed(i.matrices[0].clone(), &indices);
@@ -194,8 +192,10 @@ mod tests {
                 &|i| dropout_composed(i.matrices[0].clone(), 0.3, 9),
                 &inputs,
             );
-            let both =
-                Inputs { matrices: vec![random([rows, width], 1), random([rows, width], 2)], vectors: vec![] };
+            let both = Inputs {
+                matrices: vec![random([rows, width], 1), random([rows, width], 2)],
+                vectors: vec![],
+            };
             for rate in [0.0, 0.3] {
                 assert_same_as_composed(
                     "add dropped",

@@ -10,9 +10,8 @@ pub(crate) fn device() -> Device {
 /// Random numbers in -1..1 that are the same in every run.
 pub(crate) fn random<const D: usize>(shape: [usize; D], key: u64) -> Tensor<D> {
     let count = shape.iter().product::<usize>();
-    let values: Vec<f32> = (0..count)
-        .map(|at| 2.0 * crate::kernels::math::uniform(key, at as u32) - 1.0)
-        .collect();
+    let values: Vec<f32> =
+        (0..count).map(|at| 2.0 * crate::kernels::math::uniform(key, at as u32) - 1.0).collect();
     Tensor::from_data(TensorData::new(values, shape), &device())
 }
 
@@ -112,4 +111,3 @@ fn changed<const D: usize>(tensor: &Tensor<D>, change: impl Fn(&mut Vec<f32>)) -
     change(&mut numbers);
     Tensor::from_data(TensorData::new(numbers, tensor.dims()), &tensor.device())
 }
-

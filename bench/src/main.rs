@@ -1,0 +1,309 @@
+//! `bench/compare`: our training and acting steps beside PyTorch's, taking turns, as a table of ratios.
+
+mod clustering;
+mod policy;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use burn::tensor::{Device, Tensor};
+use clap::Parser;
+use rand::SeedableRng;
+use serde::Serialize;
+
+use clustering::{Clustering, Sizes};
+use policy::{PolicyActing, PolicyStep, TransformerActing, TransformerStep};
+
+pub(crate) type Rng = rand_xoshiro::Xoshiro256PlusPlus;
+
+pub(crate) const BATCH: usize = 100;
+pub(crate) const HIDDEN: usize = 512;
+
+pub(crate) fn rng() -> Rng {
+    Rng::seed_from_u64(0)
+}
+
+/// A step to be timed.
+pub(crate) trait Workload {
+    /// Does it once.
+    fn round(&mut self);
+    /// Floating-point operations in its matrix products.
+    fn flops(&self) -> f64;
+}
+
+/// A workload, how many rounds make a turn, and what each side computes.
+struct Entry {
+    name: &'static str,
+    rounds: usize,
+    make: fn() -> Box<dyn Workload>,
+    ours: &'static str,
+    pytorch: &'static str,
+}
+
+const ENTRIES: &[Entry] = &[
+    Entry {
+        name: "W1",
+        rounds: 2,
+        make: || {
+            Box::new(Clustering::new(&Sizes {
+                observation: 84,
+                actions: 7,
+                lengths: 4..=22,
+                one_hot_cells: None,
+            }))
+        },
+        ours: "packed rows; sparse first layers; one pass of the transition predictor for both updates",
+        pytorch: "padded to the longest; a pass of the transition predictor for each update",
+    },
+    Entry {
+        name: "W2",
+        rounds: 1,
+        make: || {
+            Box::new(Clustering::new(&Sizes {
+                observation: 128,
+                actions: 4,
+                lengths: 40..=80,
+                one_hot_cells: Some(16),
+            }))
+        },
+        ours: "as W1",
+        pytorch: "as W1",
+    },
+    Entry {
+        name: "W3",
+        rounds: 3,
+        make: || Box::new(TransformerStep::new()),
+        ours: "59 tokens a window; after the last attention only the state tokens",
+        pytorch: "60 tokens a window",
+    },
+    Entry {
+        name: "W4",
+        rounds: 40,
+        make: || Box::new(PolicyStep::new()),
+        ours: "sparse first layer",
+        pytorch: "dense",
+    },
+    Entry {
+        name: "W5-mlp-1",
+        rounds: 500,
+        make: || Box::new(PolicyActing::new(1)),
+        ours: "one action, sampled",
+        pytorch: "one action, sampled",
+    },
+    Entry {
+        name: "W5-mlp-100",
+        rounds: 100,
+        make: || Box::new(PolicyActing::new(100)),
+        ours: "100 actions, sampled",
+        pytorch: "100 actions, sampled",
+    },
+    Entry {
+        name: "W5-transformer-1",
+        rounds: 100,
+        make: || Box::new(TransformerActing::new(1)),
+        ours: "3 new tokens, the others cached",
+        pytorch: "60 tokens, recomputed",
+    },
+    Entry {
+        name: "W5-transformer-100",
+        rounds: 5,
+        make: || Box::new(TransformerActing::new(100)),
+        ours: "3 new tokens, the others cached",
+        pytorch: "60 tokens, recomputed",
+    },
+];
+
+/// Time our steps and PyTorch's, taking turns, and print the ratios.
+#[derive(Parser)]
+struct Arguments {
+    /// Workloads to time; all by default. `W5` stands for all that begin with it
+    workloads: Vec<String>,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+
+    /// Turns each side takes
+    #[arg(long, default_value_t = 9)]
+    turns: usize,
+
+    /// Time our side only, without Python
+    #[arg(long)]
+    ours: bool,
+}
+
+#[derive(Serialize)]
+struct Comparison {
+    ours_ms: f64,
+    pytorch_ms: Option<f64>,
+    /// Ours over PyTorch's.
+    ratio: Option<f64>,
+    /// Our matrix products a second, as a share of what the machine does in one large product.
+    ceiling_share: f64,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), String> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(2)
+        .build_global()
+        .map_err(|error| format!("cannot start two threads: {error}"))?;
+    let wanted = |entry: &&Entry| {
+        let names = &arguments.workloads;
+        names.is_empty() || names.iter().any(|name| entry.name.starts_with(name.as_str()))
+    };
+    let entries: Vec<&Entry> = ENTRIES.iter().filter(wanted).collect();
+    if entries.is_empty() {
+        return Err("there is no such workload; there are W1 to W5".to_owned());
+    }
+    let mut peer = if arguments.ours { None } else { Some(Peer::start()?) };
+    let ceiling = ceiling();
+    let mut results = BTreeMap::new();
+    if !arguments.json {
+        println!(
+            "ceiling {ceiling:.0} GFLOP/s; milliseconds a step, median of turns, 2 threads each\n"
+        );
+        println!("{:<20} {:>9} {:>9} {:>7} {:>8}", "", "ours", "PyTorch", "ratio", "ceiling");
+    }
+    for entry in entries {
+        let result = compare(entry, arguments.turns, peer.as_mut(), ceiling)?;
+        if !arguments.json {
+            let peer = result.pytorch_ms.map_or("-".to_owned(), |ms| format!("{ms:.3}"));
+            let ratio = result.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+            let share = 100.0 * result.ceiling_share;
+            println!(
+                "{:<20} {:>9.3} {peer:>9} {ratio:>7} {share:>7.0}%",
+                entry.name, result.ours_ms
+            );
+            println!("{:20}   ours: {}\n{:20}   PyTorch: {}", "", entry.ours, "", entry.pytorch);
+        }
+        results.insert(entry.name, result);
+    }
+    if arguments.json {
+        let json = serde_json::to_string_pretty(&results).map_err(|error| error.to_string())?;
+        println!("{json}");
+    }
+    Ok(())
+}
+
+/// Both sides in turn, after a turn each to warm up.
+fn compare(
+    entry: &Entry,
+    turns: usize,
+    mut peer: Option<&mut Peer>,
+    ceiling: f64,
+) -> Result<Comparison, String> {
+    let mut workload = (entry.make)();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for turn in 0..=turns {
+        let our_turn: Vec<f64> = (0..entry.rounds)
+            .map(|_| {
+                let started = Instant::now();
+                workload.round();
+                started.elapsed().as_secs_f64()
+            })
+            .collect();
+        let their_turn = match &mut peer {
+            Some(peer) => peer.rounds(entry.name, entry.rounds)?,
+            None => Vec::new(),
+        };
+        if turn > 0 {
+            ours.extend(our_turn);
+            theirs.extend(their_turn);
+        }
+    }
+    let ours_ms = 1e3 * median(ours);
+    let pytorch_ms = (!theirs.is_empty()).then(|| 1e3 * median(theirs));
+    Ok(Comparison {
+        ours_ms,
+        pytorch_ms,
+        ratio: pytorch_ms.map(|theirs| ours_ms / theirs),
+        ceiling_share: workload.flops() / (ours_ms * 1e6) / ceiling,
+    })
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// GFLOP/s of one large matrix product, the best of several.
+fn ceiling() -> f64 {
+    let device = Device::flex();
+    let size = 1024;
+    let mut rng = rng();
+    let layer = esper_nn::LinearConfig::new(size, size).with_bias(false).init(&device, &mut rng);
+    let rows = Tensor::<2>::ones([2 * size, size], &device);
+    let best = (0..10)
+        .map(|_| {
+            let started = Instant::now();
+            std::hint::black_box(layer.forward(rows.clone()));
+            started.elapsed().as_secs_f64()
+        })
+        .fold(f64::INFINITY, f64::min);
+    4.0 * (size * size * size) as f64 / best / 1e9
+}
+
+/// The PyTorch side, in a process of its own.
+struct Peer {
+    process: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start() -> Result<Self, String> {
+        let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peer.py");
+        let mut process = Command::new(&python)
+            .arg(script)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot start {python}: {error}; set PYTHON"))?;
+        let requests = process.stdin.take().ok_or("no standard input")?;
+        let answers = BufReader::new(process.stdout.take().ok_or("no standard output")?);
+        let mut peer = Peer { process, requests, answers };
+        let greeting = peer.answer()?;
+        if !greeting.starts_with("ready") {
+            return Err(format!("{python} did not start; it needs torch (pip install torch)"));
+        }
+        eprintln!("PyTorch {}", greeting.trim_start_matches("ready "));
+        Ok(peer)
+    }
+
+    fn rounds(&mut self, name: &str, rounds: usize) -> Result<Vec<f64>, String> {
+        writeln!(self.requests, "{name} {rounds}").map_err(|error| error.to_string())?;
+        let answer = self.answer()?;
+        let seconds: Result<Vec<f64>, _> = answer.split_whitespace().map(str::parse).collect();
+        match seconds {
+            Ok(seconds) if seconds.len() == rounds => Ok(seconds),
+            _ => Err(format!("PyTorch's side answered: {answer}")),
+        }
+    }
+
+    fn answer(&mut self) -> Result<String, String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).map_err(|error| error.to_string())?;
+        Ok(line.trim().to_owned())
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It ends by itself when its input does; this only makes sure.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,73 @@
+//! A linear layer: `y = x · W + b`.
+
+use burn::config::Config;
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+use rand::{Rng, RngExt};
+
+use crate::ops::linear::{RowsIn, linear};
+
+/// What a [`Linear`] layer is like.
+#[derive(Config, Debug)]
+pub struct LinearConfig {
+    /// Numbers in.
+    pub inputs: usize,
+    /// Numbers out.
+    pub outputs: usize,
+    /// Whether a bias is added.
+    #[config(default = true)]
+    pub bias: bool,
+}
+
+/// A linear layer.
+#[derive(Module, Debug)]
+pub struct Linear {
+    /// `[inputs, outputs]`
+    weight: Param<Tensor<2>>,
+    /// `[outputs]`
+    bias: Option<Param<Tensor<1>>>,
+}
+
+impl LinearConfig {
+    /// Draws the weights as PyTorch does: uniform in ±1/√inputs.
+    pub fn init(&self, device: &Device, rng: &mut impl Rng) -> Linear {
+        let bound = 1.0 / (self.inputs.max(1) as f32).sqrt();
+        Linear {
+            weight: uniform([self.inputs, self.outputs], bound, device, rng),
+            bias: self.bias.then(|| uniform([self.outputs], bound, device, rng)),
+        }
+    }
+}
+
+impl Linear {
+    /// Rows in (`[rows, inputs]`), rows out (`[rows, outputs]`).
+    pub fn forward(&self, rows: impl Into<RowsIn>) -> Tensor<2> {
+        self.apply(&rows.into(), false)
+    }
+
+    /// The same, cut at zero.
+    pub fn forward_relu(&self, rows: impl Into<RowsIn>) -> Tensor<2> {
+        self.apply(&rows.into(), true)
+    }
+
+    fn apply(&self, rows: &RowsIn, relu: bool) -> Tensor<2> {
+        linear(rows, self.weight.val(), self.bias.as_ref().map(Param::val), relu)
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> Device {
+        self.weight.device()
+    }
+}
+
+/// A parameter drawn uniformly from ±`bound`.
+pub(crate) fn uniform<const D: usize>(
+    shape: [usize; D],
+    bound: f32,
+    device: &Device,
+    rng: &mut impl Rng,
+) -> Param<Tensor<D>> {
+    let count = shape.iter().product::<usize>();
+    let values: Vec<f32> = (0..count).map(|_| rng.random_range(-bound..=bound)).collect();
+    Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), device))
+}

@@ -1,0 +1,166 @@
+//! A multi-layer perceptron over rows.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, activation};
+use rand::Rng;
+
+use crate::linear::{Linear, LinearConfig};
+use crate::noise::Noise;
+use crate::norm::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig};
+use crate::ops::linear::RowsIn;
+use crate::ops::rows::dropout;
+
+/// How hidden layers are normalised.
+#[derive(Config, Debug, Copy, PartialEq, Eq)]
+pub enum Normalization {
+    /// Not at all.
+    None,
+    /// Over the rows of the batch.
+    Batch,
+    /// Over each row.
+    Layer,
+}
+
+/// What an [`Mlp`] is like.
+#[derive(Config, Debug)]
+pub struct MlpConfig {
+    /// Numbers in: those of a sparse part first, then of a dense one.
+    pub inputs: usize,
+    /// Numbers out.
+    pub outputs: usize,
+    /// The width of hidden layers.
+    #[config(default = 512)]
+    pub hidden: usize,
+    /// The number of hidden layers.
+    #[config(default = 2)]
+    pub layers: usize,
+    /// How hidden layers are normalised, before they are cut at zero.
+    #[config(default = "Normalization::None")]
+    pub normalization: Normalization,
+    /// The share of hidden numbers that training leaves out.
+    #[config(default = 0.0)]
+    pub dropout: f64,
+}
+
+/// Hidden layers (linear, normalised, cut at zero, dropout), then a linear one.
+#[derive(Module, Debug)]
+pub struct Mlp {
+    hidden: Vec<Hidden>,
+    output: Linear,
+    dropout: f64,
+}
+
+#[derive(Module, Debug)]
+struct Hidden {
+    linear: Linear,
+    batch_norm: Option<BatchNorm>,
+    layer_norm: Option<LayerNorm>,
+}
+
+impl MlpConfig {
+    /// Draws the weights.
+    pub fn init(&self, device: &Device, rng: &mut impl Rng) -> Mlp {
+        let MlpConfig { hidden: width, normalization, .. } = *self;
+        let batch = normalization == Normalization::Batch;
+        let hidden = (0..self.layers)
+            .map(|layer| {
+                let inputs = if layer == 0 { self.inputs } else { width };
+                Hidden {
+                    // A bias before batch normalisation would be taken away again.
+                    linear: LinearConfig::new(inputs, width).with_bias(!batch).init(device, rng),
+                    batch_norm: batch.then(|| BatchNormConfig::new(width).init(device)),
+                    layer_norm: (normalization == Normalization::Layer)
+                        .then(|| LayerNormConfig::new(width).init(device)),
+                }
+            })
+            .collect();
+        let last = if self.layers == 0 { self.inputs } else { width };
+        Mlp {
+            hidden,
+            output: LinearConfig::new(last, self.outputs).init(device, rng),
+            dropout: self.dropout,
+        }
+    }
+}
+
+impl Mlp {
+    /// Rows in (`[rows, inputs]`, dense, sparse or both), rows out (`[rows, outputs]`).
+    ///
+    /// On a device with gradients this is training: batches normalise themselves, and dropout takes keys from `noise`.
+    pub fn forward(&self, rows: impl Into<RowsIn>, noise: &mut Noise) -> Tensor<2> {
+        let mut rows = rows.into();
+        for layer in &self.hidden {
+            let mut hidden = match (&layer.batch_norm, &layer.layer_norm) {
+                (Some(norm), _) => norm.forward(layer.linear.forward(rows), true),
+                (_, Some(norm)) => activation::relu(norm.forward(layer.linear.forward(rows))),
+                (None, None) => layer.linear.forward_relu(rows),
+            };
+            if self.dropout > 0.0 && hidden.device().is_autodiff() {
+                hidden = dropout(hidden, self.dropout, noise.key());
+            }
+            rows = hidden.into();
+        }
+        self.output.forward(rows)
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> Device {
+        self.output.device()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SparseRows;
+    use crate::ops::testing::{assert_close, device, random, values};
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn rng() -> Xoshiro256PlusPlus {
+        Xoshiro256PlusPlus::seed_from_u64(1)
+    }
+
+    #[test]
+    fn shapes_and_options_fit_together() {
+        for normalization in [Normalization::None, Normalization::Batch, Normalization::Layer] {
+            for layers in 0..3 {
+                let config = MlpConfig::new(5, 2)
+                    .with_hidden(8)
+                    .with_layers(layers)
+                    .with_normalization(normalization)
+                    .with_dropout(0.5);
+                let mlp = config.init(&device(), &mut rng());
+                let output = mlp.forward(random([7, 5], 1), &mut Noise::new(0));
+                assert_eq!(output.dims(), [7, 2]);
+                assert!(values(&output).iter().all(|value| value.is_finite()));
+            }
+        }
+    }
+
+    /// One-hot rows as lists of ones, or written out: the same network.
+    #[test]
+    fn sparse_rows_are_dense_rows() {
+        let mlp = MlpConfig::new(7, 3).with_hidden(16).init(&device(), &mut rng());
+        let sparse = SparseRows::new(4, vec![1, 3, 3], vec![2, 0, 3]);
+        let dense: Tensor<2> = random([3, 3], 2);
+        let noise = &mut Noise::new(0);
+        let mixed = mlp.forward((sparse.clone(), dense.clone()), noise);
+        let written_out = Tensor::cat(vec![sparse.to_dense(&device()), dense], 1);
+        assert_close("output", &values(&mixed), &values(&mlp.forward(written_out, noise)), 1e-5);
+    }
+
+    #[test]
+    fn dropout_is_for_training_only() {
+        let mlp =
+            MlpConfig::new(3, 1).with_hidden(64).with_dropout(0.5).init(&device(), &mut rng());
+        let rows: Tensor<2> = random([4, 3], 1);
+        let training = |seed| values(&mlp.forward(rows.clone(), &mut Noise::new(seed)));
+        assert_eq!(training(1), training(1));
+        assert_ne!(training(1), training(2));
+        let (evaluated, rows) = (mlp.valid(), rows.inner());
+        let evaluation = |seed| values(&evaluated.forward(rows.clone(), &mut Noise::new(seed)));
+        assert_eq!(evaluation(1), evaluation(2));
+    }
+}

@@ -1,0 +1,363 @@
+//! AdamW with PyTorch's meaning of its numbers, warm-up, and clipping of all gradients together.
+
+use std::collections::HashMap;
+
+use burn::backend::Flex;
+use burn::config::Config;
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
+use burn::optim::GradientsParams;
+use burn::tensor::{Gradients, Tensor, TensorData};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use crate::kernels::update;
+
+/// What an [`AdamW`] optimiser is like. The defaults are PyTorch's.
+#[derive(Config, Debug)]
+pub struct AdamWConfig {
+    /// How long the mean of gradients remembers.
+    #[config(default = 0.9)]
+    pub beta1: f64,
+    /// How long the mean of their squares remembers.
+    #[config(default = 0.999)]
+    pub beta2: f64,
+    /// Added to the root of the latter.
+    #[config(default = 1e-8)]
+    pub epsilon: f64,
+    /// How fast weights decay, in units of the learning rate. Biases and normalisations (all vectors) do not.
+    #[config(default = 0.01)]
+    pub weight_decay: f64,
+    /// Steps over which the learning rate rises from zero.
+    #[config(default = 0)]
+    pub warmup_steps: usize,
+    /// The most that the norm of all gradients together may be; larger ones are scaled down.
+    pub max_norm: Option<f64>,
+}
+
+/// The optimiser and what it remembers of every parameter.
+pub struct AdamW {
+    config: AdamWConfig,
+    time: u32,
+    moments: HashMap<ParamId, Moments>,
+}
+
+/// Running means of a parameter's gradient and of its square.
+#[derive(Clone)]
+struct Moments {
+    first: Vec<f32>,
+    second: Vec<f32>,
+}
+
+impl AdamWConfig {
+    /// An optimiser that has not seen anything yet.
+    pub fn init(&self) -> AdamW {
+        AdamW { config: self.clone(), time: 0, moments: HashMap::new() }
+    }
+}
+
+impl AdamW {
+    /// Moves the parameters of a module against their gradients; those without a gradient stay.
+    pub fn step<M: Module>(&mut self, learning_rate: f64, module: M, gradients: Gradients) -> M {
+        let mut gradients = gradients;
+        self.step_part(learning_rate, module, &mut gradients)
+    }
+
+    /// As [`AdamW::step`], leaving the gradients of other modules for their own optimisers.
+    pub fn step_part<M: Module>(
+        &mut self,
+        learning_rate: f64,
+        module: M,
+        gradients: &mut Gradients,
+    ) -> M {
+        let gradients = GradientsParams::from_module(gradients, &module);
+        self.time += 1;
+        let AdamWConfig { beta1, beta2, epsilon, weight_decay, warmup_steps, max_norm } =
+            self.config;
+        let warmth = f64::from(self.time) / warmup_steps.max(1) as f64;
+        let gradient_scale = match max_norm {
+            None => 1.0,
+            // As PyTorch does it, with a little added to the norm.
+            Some(most) => (most / (norm(&module, &gradients) + 1e-6)).min(1.0),
+        };
+        let update = update::AdamW {
+            learning_rate: (learning_rate * warmth.min(1.0)) as f32,
+            beta1: beta1 as f32,
+            beta2: beta2 as f32,
+            epsilon: epsilon as f32,
+            weight_decay: weight_decay as f32,
+            time: self.time,
+            gradient_scale: gradient_scale as f32,
+        };
+        module.map(&mut Mapper { update, gradients, moments: &mut self.moments })
+    }
+
+    /// The number of steps taken.
+    pub fn steps(&self) -> usize {
+        self.time as usize
+    }
+
+    /// What it remembers of a module's parameters, as a safetensors file, to go on from later.
+    pub fn to_bytes<M: Module>(&self, module: &M) -> Vec<u8> {
+        let mut tensors: Vec<(String, TensorView<'_>)> = Vec::new();
+        let bytes: Vec<(String, [Vec<u8>; 2])> = named_parameters(module)
+            .into_iter()
+            .filter_map(|(name, id)| {
+                let Moments { first, second } = self.moments.get(&id)?;
+                let bytes = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                Some((name, [bytes(first), bytes(second)]))
+            })
+            .collect();
+        for (name, moments) in &bytes {
+            for (suffix, bytes) in ["first", "second"].iter().zip(moments) {
+                let view = TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes);
+                tensors.push((format!("{name}.{suffix}"), view.expect("the shape is its length")));
+            }
+        }
+        let time = HashMap::from([(TIME.to_owned(), self.time.to_string())]);
+        safetensors::serialize(tensors, Some(time)).expect("memory can always be written to")
+    }
+
+    /// Takes up what [`AdamW::to_bytes`] gave for a module of the same kind.
+    pub fn restore<M: Module>(&mut self, module: &M, bytes: &[u8]) -> Result<(), String> {
+        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| e.to_string())?;
+        let time = metadata.metadata().as_ref().and_then(|map| map.get(TIME)?.parse().ok());
+        let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+        let read = |name: &str, suffix: &str| {
+            let tensor = tensors.tensor(&format!("{name}.{suffix}")).ok()?;
+            let (numbers, _) = tensor.data().as_chunks::<4>();
+            Some(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+        };
+        self.time = time.ok_or("the number of steps is missing")?;
+        self.moments.clear();
+        for (name, id) in named_parameters(module) {
+            if let (Some(first), Some(second)) = (read(&name, "first"), read(&name, "second")) {
+                self.moments.insert(id, Moments { first, second });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the number of steps is kept.
+const TIME: &str = "time";
+
+/// The parameters of a module with their paths.
+fn named_parameters<M: Module>(module: &M) -> Vec<(String, ParamId)> {
+    #[derive(Default)]
+    struct Names {
+        path: Vec<String>,
+        found: Vec<(String, ParamId)>,
+    }
+    impl ModuleVisitor for Names {
+        fn enter_module(&mut self, name: &str, _: &str) {
+            self.path.push(name.to_owned());
+        }
+        fn exit_module(&mut self, _: &str, _: &str) {
+            self.path.pop();
+        }
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.found.push((self.path.join("."), param.id));
+        }
+    }
+    let mut names = Names::default();
+    module.visit(&mut names);
+    names.found
+}
+
+/// The norm of all gradients together.
+fn norm<M: Module>(module: &M, gradients: &GradientsParams) -> f64 {
+    struct Squares<'a> {
+        gradients: &'a GradientsParams,
+        sum: f64,
+    }
+    impl ModuleVisitor for Squares<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = self.gradients.get::<D>(param.id) {
+                self.sum += match gradient.clone().try_into_primitive::<Flex>() {
+                    Ok(gradient) => update::sum_of_squares(crate::ops::Values::of(gradient).get()),
+                    Err(_) => f64::from(gradient.square().sum().into_scalar::<f32>()),
+                };
+            }
+        }
+    }
+    let mut squares = Squares { gradients, sum: 0.0 };
+    module.visit(&mut squares);
+    squares.sum.sqrt()
+}
+
+struct Mapper<'a> {
+    update: update::AdamW,
+    gradients: GradientsParams,
+    moments: &'a mut HashMap<ParamId, Moments>,
+}
+
+impl ModuleMapper for Mapper<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let Some(gradient) = self.gradients.remove::<D>(param.id) else {
+            return param;
+        };
+        let (id, tensor, mapper) = param.consume();
+        let decays = D > 1;
+        let update = update::AdamW {
+            weight_decay: if decays { self.update.weight_decay } else { 0.0 },
+            ..self.update
+        };
+        let count = tensor.shape().num_elements();
+        let moments = self
+            .moments
+            .entry(id)
+            .or_insert_with(|| Moments { first: vec![0.0; count], second: vec![0.0; count] });
+        let tracked = tensor.is_require_grad();
+        let moved = stepped(tensor.inner(), gradient, moments, update);
+        let moved = Tensor::from_inner(moved).set_require_grad(tracked);
+        Param::from_mapped_value(id, moved, mapper)
+    }
+}
+
+/// One tensor's step: in place on the CPU, otherwise by way of the host.
+fn stepped<const D: usize>(
+    tensor: Tensor<D>,
+    gradient: Tensor<D>,
+    moments: &mut Moments,
+    update: update::AdamW,
+) -> Tensor<D> {
+    let device = tensor.device();
+    let Moments { first, second } = moments;
+    let on_cpu = |tensor: Tensor<D>| tensor.try_into_primitive::<Flex>().ok();
+    if let Some(gradient) = on_cpu(gradient.clone()) {
+        let mut weights =
+            crate::ops::Values::of(on_cpu(tensor).expect("weights are where their gradient is"));
+        let gradient = crate::ops::Values::of(gradient);
+        update.step(weights.get_mut(), gradient.get(), first, second);
+        return weights.into_tensor();
+    }
+    let host = |tensor: Tensor<D>| -> Vec<f32> {
+        tensor.into_data().try_to_vec().expect("parameters are floats")
+    };
+    let shape = tensor.dims();
+    let (mut weights, gradient) = (host(tensor), host(gradient));
+    update.step(&mut weights, &gradient, first, second);
+    Tensor::from_data(TensorData::new(weights, shape), &device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{assert_close, device, random, values};
+    use crate::{MlpConfig, Noise, squared_error};
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    #[derive(Module, Debug)]
+    struct Parameters {
+        matrix: Param<Tensor<2>>,
+        vector: Param<Tensor<1>>,
+    }
+
+    fn parameters() -> Parameters {
+        Parameters {
+            matrix: Param::from_tensor(Tensor::from_floats([[1.0, -2.0]], &device())),
+            vector: Param::from_tensor(Tensor::from_floats([3.0], &device())),
+        }
+    }
+
+    /// Gradients 2, 4 of the matrix and -1 of the vector.
+    fn gradients(module: &Parameters) -> Gradients {
+        let weights = Tensor::<2>::from_floats([[2.0, 4.0]], &device());
+        let loss = (module.matrix.val() * weights).sum() - module.vector.val().sum();
+        loss.backward()
+    }
+
+    /// The first two steps worked out by hand: with constant gradients every step moves by the learning rate.
+    #[test]
+    fn steps_are_pytorchs() {
+        let mut optimizer = AdamWConfig::new().with_weight_decay(0.1).init();
+        let mut module = parameters();
+        for step in 1..=2 {
+            let gradients = gradients(&module);
+            module = optimizer.step(0.01, module, gradients);
+            let decay = (1.0f32 - 0.01 * 0.1).powi(step);
+            let moved = 0.01 * (1.0 + if step == 2 { 1.0 - 0.01 * 0.1 } else { 0.0 });
+            // Matrices decay, vectors do not.
+            let expected = [1.0 * decay - moved, -2.0 * decay - moved];
+            assert_close("matrix", &values(&module.matrix.val()), &expected, 1e-5);
+            assert_close(
+                "vector",
+                &values(&module.vector.val()),
+                &[3.0 + 0.01 * step as f32],
+                1e-6,
+            );
+        }
+    }
+
+    #[test]
+    fn the_learning_rate_warms_up() {
+        let mut optimizer = AdamWConfig::new().with_weight_decay(0.0).with_warmup_steps(4).init();
+        let mut module = parameters();
+        for expected in [3.0025, 3.0075, 3.015, 3.025, 3.035] {
+            let gradients = gradients(&module);
+            module = optimizer.step(0.01, module, gradients);
+            assert_close("vector", &values(&module.vector.val()), &[expected], 1e-6);
+        }
+    }
+
+    /// The norm of 2, 4 and -1 together is √21. Clipping is seen in the second moment.
+    #[test]
+    fn gradients_are_clipped_together() {
+        for (most, scale) in [(1.0, 1.0 / 21f32.sqrt()), (100.0, 1.0)] {
+            let mut optimizer = AdamWConfig::new().with_max_norm(Some(most)).init();
+            let module = parameters();
+            let gradients = gradients(&module);
+            let module = optimizer.step(0.01, module, gradients);
+            let moments = &optimizer.moments[&module.matrix.id];
+            assert_close("mean", &moments.first, &[0.2 * scale, 0.4 * scale], 1e-5);
+            let squares = [0.004 * scale * scale, 0.016 * scale * scale];
+            assert_close("mean square", &moments.second, &squares, 1e-6);
+        }
+    }
+
+    /// The host's way, which other devices take, and the CPU's own are the same.
+    #[test]
+    fn other_devices_take_the_same_step() {
+        let (tensor, gradient): (Tensor<2>, Tensor<2>) = (random([3, 4], 1), random([3, 4], 2));
+        let update = update::AdamW {
+            learning_rate: 0.1,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.01,
+            time: 1,
+            gradient_scale: 0.5,
+        };
+        let mut moments = Moments { first: vec![0.0; 12], second: vec![0.0; 12] };
+        let ours = stepped(tensor.clone().inner(), gradient.clone().inner(), &mut moments, update);
+        let (mut weights, gradient) = (values(&tensor), values(&gradient));
+        let (mut first, mut second) = (vec![0.0; 12], vec![0.0; 12]);
+        update.step(&mut weights, &gradient, &mut first, &mut second);
+        assert_eq!(values(&ours), weights);
+        assert_eq!(moments.first, first);
+    }
+
+    /// Going on from a file is going on.
+    #[test]
+    fn an_optimiser_survives_a_file() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(0);
+        let mut noise = Noise::new(0);
+        let mut mlp = MlpConfig::new(3, 2).with_hidden(8).init(&device(), &mut rng);
+        let mut optimizer = AdamWConfig::new().init();
+        let mut train = |mlp: crate::Mlp, optimizer: &mut AdamW| {
+            let loss =
+                squared_error(mlp.forward(random([9, 3], 1), &mut noise), random([9, 2], 2), None);
+            optimizer.step(0.01, mlp, loss.backward())
+        };
+        mlp = train(mlp, &mut optimizer);
+        let mut restored = AdamWConfig::new().init();
+        restored.restore(&mlp, &optimizer.to_bytes(&mlp)).unwrap();
+        assert_eq!(restored.steps(), 1);
+        let one = train(mlp.clone(), &mut optimizer);
+        let other = train(mlp, &mut restored);
+        let output = |mlp: &crate::Mlp| values(&mlp.forward(random([9, 3], 1), &mut Noise::new(0)));
+        assert_eq!(output(&one), output(&other));
+        assert!(restored.restore(&one, b"nonsense").is_err());
+    }
+}
