@@ -3,7 +3,8 @@
 //! Every block is a documented config with `init` and `forward`: [`MlpConfig`], [`LstmConfig`], [`TransformerConfig`],
 //! [`GumbelSoftmaxConfig`], and the smaller [`LinearConfig`], [`BatchNormConfig`], [`LayerNormConfig`]. They work on rows:
 //! steps of trajectories packed without padding, so that nothing is computed that nobody reads. Losses and small
-//! operations on rows are functions; [`AdamWConfig`] is the optimiser; [`save`] and [`load`] keep modules in safetensors.
+//! operations on rows are functions; [`AdamWConfig`] is the optimiser; [`to_safetensors`] and
+//! [`from_safetensors`] keep modules.
 //!
 //! ```
 //! use burn::tensor::{Device, Tensor};
@@ -38,6 +39,8 @@ mod ops;
 mod optim;
 mod sparse;
 mod store;
+#[cfg(test)]
+mod tests;
 mod transformer;
 
 pub use gumbel::{GumbelSoftmax, GumbelSoftmaxConfig};
@@ -52,5 +55,5 @@ pub use ops::lstm::LstmState;
 pub use ops::rows::{gather_rows, scale_gradient};
 pub use optim::{AdamW, AdamWConfig};
 pub use sparse::SparseRows;
-pub use store::{StoreError, load, save};
+pub use store::{StoreError, from_safetensors, to_safetensors};
 pub use transformer::{KeyValueCache, Transformer, TransformerConfig};

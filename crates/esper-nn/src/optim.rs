@@ -7,10 +7,10 @@ use burn::config::Config;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{Gradients, Tensor, TensorData};
-use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
 
 use crate::kernels::update;
+use crate::ops::Values;
+use crate::store::{Named, StoreError, deserialize, serialize};
 
 /// What an [`AdamW`] optimiser is like. The defaults are PyTorch's.
 #[derive(Config, Debug)]
@@ -96,41 +96,37 @@ impl AdamW {
         self.time as usize
     }
 
-    /// What it remembers of a module's parameters, as a safetensors file, to go on from later.
-    pub fn to_bytes<M: Module>(&self, module: &M) -> Vec<u8> {
-        let mut tensors: Vec<(String, TensorView<'_>)> = Vec::new();
-        let bytes: Vec<(String, [Vec<u8>; 2])> = named_parameters(module)
-            .into_iter()
-            .filter_map(|(name, id)| {
-                let Moments { first, second } = self.moments.get(&id)?;
-                let bytes = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect();
-                Some((name, [bytes(first), bytes(second)]))
-            })
-            .collect();
-        for (name, moments) in &bytes {
-            for (suffix, bytes) in ["first", "second"].iter().zip(moments) {
-                let view = TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes);
-                tensors.push((format!("{name}.{suffix}"), view.expect("the shape is its length")));
+    /// What it remembers of a module's parameters, as the bytes of a safetensors file, to go on from later.
+    pub fn to_safetensors<M: Module>(&self, module: &M) -> Vec<u8> {
+        let mut tensors = Vec::new();
+        for (name, id) in named_parameters(module) {
+            if let Some(Moments { first, second }) = self.moments.get(&id) {
+                for (suffix, values) in [("first", first), ("second", second)] {
+                    tensors.push(Named {
+                        name: format!("{name}.{suffix}"),
+                        shape: vec![values.len()],
+                        values: values.clone(),
+                    });
+                }
             }
         }
-        let time = HashMap::from([(TIME.to_owned(), self.time.to_string())]);
-        safetensors::serialize(tensors, Some(time)).expect("memory can always be written to")
+        let time = Named { name: TIME.to_owned(), shape: vec![1], values: vec![self.time as f32] };
+        tensors.push(time);
+        serialize(&tensors)
     }
 
-    /// Takes up what [`AdamW::to_bytes`] gave for a module of the same kind.
-    pub fn restore<M: Module>(&mut self, module: &M, bytes: &[u8]) -> Result<(), String> {
-        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| e.to_string())?;
-        let time = metadata.metadata().as_ref().and_then(|map| map.get(TIME)?.parse().ok());
-        let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
-        let read = |name: &str, suffix: &str| {
-            let tensor = tensors.tensor(&format!("{name}.{suffix}")).ok()?;
-            let (numbers, _) = tensor.data().as_chunks::<4>();
-            Some(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
-        };
-        self.time = time.ok_or("the number of steps is missing")?;
+    /// Takes up what [`AdamW::to_safetensors`] gave for a module of the same kind.
+    pub fn restore<M: Module>(&mut self, module: &M, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut tensors: HashMap<String, Vec<f32>> = deserialize(bytes)?
+            .into_iter()
+            .map(|Named { name, values, .. }| (name, values))
+            .collect();
+        let time = tensors.remove(TIME).and_then(|values| values.first().copied());
+        self.time = time.ok_or_else(|| StoreError::new("the number of steps is missing"))? as u32;
         self.moments.clear();
         for (name, id) in named_parameters(module) {
-            if let (Some(first), Some(second)) = (read(&name, "first"), read(&name, "second")) {
+            let mut take = |suffix: &str| tensors.remove(&format!("{name}.{suffix}"));
+            if let (Some(first), Some(second)) = (take("first"), take("second")) {
                 self.moments.insert(id, Moments { first, second });
             }
         }
@@ -173,9 +169,9 @@ fn norm<M: Module>(module: &M, gradients: &GradientsParams) -> f64 {
     impl ModuleVisitor for Squares<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             if let Some(gradient) = self.gradients.get::<D>(param.id) {
-                self.sum += match gradient.clone().try_into_primitive::<Flex>() {
-                    Ok(gradient) => update::sum_of_squares(crate::ops::Values::of(gradient).get()),
-                    Err(_) => f64::from(gradient.square().sum().into_scalar::<f32>()),
+                self.sum += match Values::on_cpu(&gradient) {
+                    Some(gradient) => update::sum_of_squares(gradient.get()),
+                    None => f64::from(gradient.square().sum().into_scalar::<f32>()),
                 };
             }
         }
@@ -352,7 +348,7 @@ mod tests {
         };
         mlp = train(mlp, &mut optimizer);
         let mut restored = AdamWConfig::new().init();
-        restored.restore(&mlp, &optimizer.to_bytes(&mlp)).unwrap();
+        restored.restore(&mlp, &optimizer.to_safetensors(&mlp)).unwrap();
         assert_eq!(restored.steps(), 1);
         let one = train(mlp.clone(), &mut optimizer);
         let other = train(mlp, &mut restored);

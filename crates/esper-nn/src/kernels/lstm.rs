@@ -189,10 +189,8 @@ pub(crate) fn backward(
     gradient: &[f32],
     input: &[f32],
     weights: Weights<'_>,
-    steps: &[Step],
-    initial: Initial<'_>,
-    outputs: &[f32],
-    tape: Tape,
+    (steps, initial): (&[Step], Initial<'_>),
+    (outputs, tape): (&[f32], Tape),
     input_needed: bool,
 ) -> Gradients {
     let hidden = weights.bias.len() / 4;

@@ -18,7 +18,7 @@ pub(crate) fn exp(x: f32) -> f32 {
         .mul_add(r, 8.333_452e-3)
         .mul_add(r, 4.166_579_6e-2)
         .mul_add(r, 1.666_666_5e-1)
-        .mul_add(r, 5.000_000_1e-1);
+        .mul_add(r, 0.5);
     let y = (p * r).mul_add(r, r) + 1.0;
     // y · 2^n by adding n to the exponent.
     f32::from_bits(y.to_bits().wrapping_add(shifted.to_bits() << 23))
@@ -41,7 +41,7 @@ pub(crate) fn ln(x: f32) -> f32 {
         .mul_add(m, -1.666_805_8e-1)
         .mul_add(m, 2.000_071_5e-1)
         .mul_add(m, -2.499_999_4e-1)
-        .mul_add(m, 3.333_333_1e-1);
+        .mul_add(m, 0.333_333_3);
     let y = (p * m).mul_add(z, e * -2.121_944_4e-4);
     e.mul_add(0.693_359_4, m + (-0.5f32).mul_add(z, y))
 }

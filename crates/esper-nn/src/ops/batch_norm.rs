@@ -25,14 +25,9 @@ pub(crate) fn batch_norm(
     let Some(inputs) = inputs![&input, &gamma, &beta] else {
         return composed(input, gamma, beta, relu);
     };
-    let statistics = match &inputs[0] {
-        super::Input::Tracked(tensor) => {
-            norm::column_statistics(Values::of(tensor.primitive().clone()).get(), width)
-        }
-        super::Input::Plain(tensor) => {
-            norm::column_statistics(Values::of(tensor.clone()).get(), width)
-        }
-    };
+    let numbers = Values::on_cpu(&input).expect("it has just been found there");
+    let statistics = norm::column_statistics(numbers.get(), width);
+    drop(numbers);
     let tensor = |values: Vec<f32>| Tensor::<1>::from_floats(values.as_slice(), &device);
     let batch = BatchStatistics {
         mean: tensor(statistics.mean.clone()),

@@ -38,14 +38,10 @@ pub fn squared_error(
 ) -> Tensor<1> {
     assert_eq!(predictions.dims(), targets.dims(), "a target for every prediction");
     check(predictions.dims()[0], targets.dims()[0], weights);
-    match (inputs![&predictions], super::Input::of(&targets)) {
+    match (inputs![&predictions], Values::on_cpu(&targets)) {
         (Some(inputs), Some(targets)) => {
-            let targets = match targets {
-                super::Input::Tracked(tensor) => tensor.into_primitive(),
-                super::Input::Plain(tensor) => tensor,
-            };
-            let targets = Targets::Values(Values::of(targets));
-            apply(Loss { targets, weights: weights.map(<[f32]>::to_vec) }, inputs)
+            let (targets, weights) = (Targets::Values(targets), weights.map(<[f32]>::to_vec));
+            apply(Loss { targets, weights }, inputs)
         }
         _ => squared_error_composed(predictions, targets, weights),
     }

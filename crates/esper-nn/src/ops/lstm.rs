@@ -2,7 +2,7 @@
 
 use burn::tensor::{Tensor, activation};
 
-use super::{Input, Op, Values, apply, inputs};
+use super::{Op, Values, apply, inputs};
 use crate::kernels::lstm::{self, Initial, Step, Tape, Weights};
 
 /// Hidden and cell state of the first rows of a step: `[rows, hidden]` each. A constant: gradients stop here.
@@ -40,12 +40,10 @@ pub(crate) fn lstm(
     let last = steps.last().map_or(0..0, |step| step.start..step.start + step.rows);
     match inputs![&input, &weights.input, &weights.hidden, &weights.bias] {
         Some(inputs) => {
-            let numbers = |tensor: Tensor<2>| match Input::of(&tensor) {
-                Some(Input::Tracked(tensor)) => Values::of(tensor.into_primitive()),
-                Some(Input::Plain(tensor)) => Values::of(tensor),
-                None => panic!("the state is on another device than the input"),
+            let numbers = |tensor: &Tensor<2>| {
+                Values::on_cpu(tensor).expect("the state is on the device of the input")
             };
-            let initial = state.map(|state| (numbers(state.hidden), numbers(state.cells)));
+            let initial = state.map(|state| (numbers(&state.hidden), numbers(&state.cells)));
             let cells = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
             let device = input.device();
             let op = Lstm { steps, initial, last: last.clone(), cells: cells.clone() };
@@ -159,10 +157,8 @@ impl Op<4> for Lstm {
             gradient.get(),
             input.get(),
             weights,
-            &self.steps,
-            self.initial(),
-            output.get(),
-            tape,
+            (&self.steps, self.initial()),
+            (output.get(), tape),
             input_needed,
         );
         let gates = bias.width();

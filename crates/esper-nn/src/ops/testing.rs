@@ -1,6 +1,25 @@
 //! How operations are tested: against finite differences, and against themselves composed of ordinary operations.
 
+use std::cell::Cell;
+
 use burn::tensor::{Device, Tensor, TensorData};
+
+thread_local! {
+    static COMPOSED_ONLY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether operations are to do as if this were another device.
+pub(crate) fn composed_only() -> bool {
+    COMPOSED_ONLY.get()
+}
+
+/// Runs something as it would run on another device: every fused operation composed of ordinary ones.
+pub(crate) fn as_on_another_device<T>(run: impl FnOnce() -> T) -> T {
+    COMPOSED_ONLY.set(true);
+    let result = run();
+    COMPOSED_ONLY.set(false);
+    result
+}
 
 /// The CPU with gradients.
 pub(crate) fn device() -> Device {
