@@ -99,7 +99,7 @@ impl AdamW {
     /// What it remembers of a module's parameters, as the bytes of a safetensors file, to go on from later.
     pub fn to_safetensors<M: Module>(&self, module: &M) -> Vec<u8> {
         let mut tensors = Vec::new();
-        for (name, id) in named_parameters(module) {
+        for (name, id, _) in named_parameters(module) {
             if let Some(Moments { first, second }) = self.moments.get(&id) {
                 for (suffix, values) in [("first", first), ("second", second)] {
                     tensors.push(Named {
@@ -124,25 +124,31 @@ impl AdamW {
         let time = tensors.remove(TIME).and_then(|values| values.first().copied());
         self.time = time.ok_or_else(|| StoreError::new("the number of steps is missing"))? as u32;
         self.moments.clear();
-        for (name, id) in named_parameters(module) {
+        for (name, id, count) in named_parameters(module) {
             let mut take = |suffix: &str| tensors.remove(&format!("{name}.{suffix}"));
             if let (Some(first), Some(second)) = (take("first"), take("second")) {
+                if first.len() != count || second.len() != count {
+                    return Err(StoreError::new(&format!("{name} has another size in the model")));
+                }
                 self.moments.insert(id, Moments { first, second });
             }
         }
-        Ok(())
+        match tensors.keys().min() {
+            Some(name) => Err(StoreError::new(&format!("the model has no {name}"))),
+            None => Ok(()),
+        }
     }
 }
 
 /// Where the number of steps is kept.
 const TIME: &str = "time";
 
-/// The parameters of a module with their paths.
-fn named_parameters<M: Module>(module: &M) -> Vec<(String, ParamId)> {
+/// The parameters of a module: their paths and sizes.
+fn named_parameters<M: Module>(module: &M) -> Vec<(String, ParamId, usize)> {
     #[derive(Default)]
     struct Names {
         path: Vec<String>,
-        found: Vec<(String, ParamId)>,
+        found: Vec<(String, ParamId, usize)>,
     }
     impl ModuleVisitor for Names {
         fn enter_module(&mut self, name: &str, _: &str) {
@@ -152,7 +158,8 @@ fn named_parameters<M: Module>(module: &M) -> Vec<(String, ParamId)> {
             self.path.pop();
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.found.push((self.path.join("."), param.id));
+            let count = param.val().shape().num_elements();
+            self.found.push((self.path.join("."), param.id, count));
         }
     }
     let mut names = Names::default();
@@ -355,5 +362,7 @@ mod tests {
         let output = |mlp: &crate::Mlp| values(&mlp.forward(random([9, 3], 1), &mut Noise::new(0)));
         assert_eq!(output(&one), output(&other));
         assert!(restored.restore(&one, b"nonsense").is_err());
+        let wider = MlpConfig::new(3, 2).with_hidden(9).init(&device(), &mut rng);
+        assert!(restored.restore(&wider, &optimizer.to_safetensors(&one)).is_err());
     }
 }
