@@ -8,17 +8,16 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{book, collect, info, tasks};
+use commands::{book, collect, eval, info, run, tasks, train};
 use output::{Failure, Output};
 
 /// Decisions from logged data in an uncertain world: ask for an average return, and get it.
 ///
 /// Methods that imitate trajectories with a high return also imitate luck. esper tells the two apart.
-/// This version has the worlds and their data; the learning is being built on top of them.
 #[derive(Parser)]
 #[command(name = "esper", version, propagate_version = true, arg_required_else_help = true)]
 #[command(
-    after_help = "Start with:  esper tasks\n             esper collect gambling\n             esper info gambling.parquet"
+    after_help = "Start with:  esper run gambling\n             esper tasks\n             esper collect connect-four"
 )]
 struct Arguments {
     /// Print one JSON document to standard output, and nothing else there
@@ -46,6 +45,12 @@ enum Command {
     Collect(collect::Arguments),
     /// Describe a data set: sizes, returns, a histogram, and what looks wrong
     Info(info::Arguments),
+    /// Train a policy on a data set
+    Train(train::Arguments),
+    /// Ask a trained policy for returns, and see what it achieves
+    Eval(eval::Arguments),
+    /// Collect, train, evaluate and compare: the whole of it on a task
+    Run(run::Arguments),
     /// Make or check the Connect Four opening book (for maintainers)
     #[command(subcommand)]
     Book(book::Command),
@@ -60,13 +65,13 @@ fn main() -> ExitCode {
     }));
     let arguments = Arguments::parse();
     let output = Output::new(arguments.json, arguments.quiet);
-    match run(arguments, &output) {
+    match dispatch(arguments, &output) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => output.fail(&failure),
     }
 }
 
-fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
+fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
     if let Some(threads) = arguments.threads {
         rayon::ThreadPoolBuilder::new()
             .num_threads(usize::from(threads))
@@ -77,6 +82,9 @@ fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
         Command::Tasks => tasks::run(output),
         Command::Collect(arguments) => collect::run(&arguments, output),
         Command::Info(arguments) => info::run(&arguments, output),
+        Command::Train(arguments) => train::run(&arguments, output),
+        Command::Eval(arguments) => eval::run(&arguments, output),
+        Command::Run(arguments) => run::run(&arguments, output),
         Command::Book(command) => book::run(&command, output),
     }
 }

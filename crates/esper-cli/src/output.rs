@@ -87,6 +87,11 @@ impl Failure {
     pub(crate) fn interrupted() -> Self {
         Failure { message: "interrupted; nothing was written".to_owned(), status: 130 }
     }
+
+    /// The user pressed Ctrl-C while something was learned: status 130, and how to go on.
+    pub(crate) fn paused(how: &str) -> Self {
+        Failure { message: format!("interrupted; {how}"), status: 130 }
+    }
 }
 
 /// A whole number with separators: 1,000,000.

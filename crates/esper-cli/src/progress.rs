@@ -75,8 +75,84 @@ impl Drop for Progress {
     }
 }
 
+/// How far several jobs are that go on side by side: one line on a terminal, unless quiet.
+pub(crate) struct Board {
+    jobs: Mutex<BoardState>,
+    shown: bool,
+}
+
+#[derive(Default)]
+struct BoardState {
+    /// What each is at.
+    jobs: Vec<(String, Step)>,
+    drawn: Option<Instant>,
+}
+
+struct Step {
+    phase: String,
+    started: Instant,
+    /// How far the phase was when it was first heard of: it may have gone on from a checkpoint.
+    first: usize,
+    done: usize,
+    total: usize,
+}
+
+impl Board {
+    pub(crate) fn new(output: &Output) -> Self {
+        let shown = output.talks() && std::io::stderr().is_terminal();
+        Board { jobs: Mutex::default(), shown }
+    }
+
+    /// A job is so far with a phase.
+    pub(crate) fn show(&self, job: &str, phase: &str, done: usize, total: usize) {
+        if !self.shown {
+            return;
+        }
+        let mut state = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = state.jobs.iter().position(|(name, _)| name == job).unwrap_or_else(|| {
+            let phase = String::new();
+            let step = Step { phase, started: Instant::now(), first: 0, done: 0, total };
+            state.jobs.push((job.to_owned(), step));
+            state.jobs.len() - 1
+        });
+        let step = &mut state.jobs[at].1;
+        if step.phase != phase {
+            let phase = phase.to_owned();
+            *step = Step { phase, started: Instant::now(), first: done, done, total };
+        }
+        (step.done, step.total) = (done, total);
+        if state.drawn.is_none_or(|drawn| drawn.elapsed() > Duration::from_millis(100)) {
+            state.drawn = Some(Instant::now());
+            let lines: Vec<String> =
+                state.jobs.iter().map(|(name, step)| step.line(name)).collect();
+            // One line of a terminal, whatever is on it; nothing to be done if it cannot be written to.
+            let line: String = lines.join("  |  ").chars().take(118).collect();
+            let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
+        }
+    }
+
+    /// A job is over.
+    pub(crate) fn finish(&self, job: &str) {
+        let mut state = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        state.jobs.retain(|(name, _)| name != job);
+        if state.drawn.take().is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Step {
+    fn line(&self, job: &str) -> String {
+        let Step { phase, started, first, done, total } = self;
+        let rate = (done - first.min(done)) as f64 / started.elapsed().as_secs_f64().max(1e-9);
+        let left = duration(total.saturating_sub(*done) as f64 / rate.max(1e-9));
+        let share = 100 * done / (*total).max(1);
+        format!("{job}: {phase} {share:3}%  {}/s  {left} left", count(rate as usize))
+    }
+}
+
 /// Seconds as a person says them.
-fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     match seconds.round() as u64 {
         s @ 0..60 => format!("{s} s"),
         s @ 60..3600 => format!("{} min {:02} s", s / 60, s % 60),

@@ -43,6 +43,8 @@ pub trait Cell: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'st
     fn column(values: Vec<Self>) -> Cells;
     /// Looks at a slice of this number as a column.
     fn view(values: &[Self]) -> CellsRef<'_>;
+    /// The numbers of a column of this type; none of a column of another.
+    fn slice(cells: &Cells) -> &[Self];
 }
 
 /// Implements [`Cell`] for a number.
@@ -55,6 +57,12 @@ macro_rules! cell {
             }
             fn view(values: &[Self]) -> CellsRef<'_> {
                 CellsRef::$variant(values)
+            }
+            fn slice(cells: &Cells) -> &[Self] {
+                match cells {
+                    Cells::$variant(values) => values,
+                    _ => &[],
+                }
             }
         }
     };

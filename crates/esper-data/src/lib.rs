@@ -18,7 +18,9 @@ mod statistics;
 pub use cells::{Cell, CellType, Cells, CellsRef};
 pub use dataset::{Columns, Dataset, End, Metadata, Provenance};
 pub use error::DataError;
-pub use file::{Checksums, DatasetWriter, Header, PendingFile, panics_are_caught, read};
+pub use file::{
+    Checksums, DatasetWriter, Header, LabelColumns, PendingFile, panics_are_caught, read,
+};
 pub use packed::PackedBatch;
 pub use seed::{Rng, Seed};
 pub use space::{CellError, MAX_CATEGORIES, MAX_CELLS, Space};

@@ -69,6 +69,23 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
 
     catch_interrupts();
     let started = Instant::now();
+    let tally = play(&collection, task, &mut writer, output)?;
+    writer.finish().map_err(Failure::writing)?;
+
+    let collected = Summary::new(&path, collection.metadata(), &tally, started.elapsed());
+    output.result(&collected, || {
+        let table = behaviour_table(&tally);
+        format!("{} in {:.1} s\n\n{table}", collected.path, collected.seconds)
+    })
+}
+
+/// Plays the episodes of a collection into a file, with progress.
+pub(super) fn play(
+    collection: &Collection,
+    task: Task,
+    writer: &mut DatasetWriter,
+    output: &Output,
+) -> Result<Tally, Failure> {
     let mut tally = Tally::default();
     let label = format!("collecting {}", task.name());
     let progress = Progress::new(output, label, "steps", collection.steps());
@@ -84,24 +101,17 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         CollectError::Stopped => Failure::interrupted(),
         CollectError::Sink(error) => Failure::error(error),
     })?;
-    writer.finish().map_err(Failure::writing)?;
-    drop(progress);
-
-    let collected = Summary::new(&path, collection.metadata(), &tally, started.elapsed());
-    output.result(&collected, || {
-        let table = behaviour_table(&tally);
-        format!("{} in {:.1} s\n\n{table}", collected.path, collected.seconds)
-    })
+    Ok(tally)
 }
 
-fn parse_task(name: &str) -> Result<Task, String> {
+pub(super) fn parse_task(name: &str) -> Result<Task, String> {
     Task::named(name).ok_or_else(|| {
         let known = Task::ALL.map(Task::name).join(", ");
         format!("there is no task of that name; there are {known}")
     })
 }
 
-fn parse_steps(text: &str) -> Result<u64, String> {
+pub(super) fn parse_steps(text: &str) -> Result<u64, String> {
     let too_many = || format!("at most {} steps can be collected", count(MOST_STEPS as usize));
     match text.parse::<u64>() {
         Ok(0) => Err("at least one step is needed".to_owned()),

@@ -2,6 +2,10 @@
 
 pub(crate) mod book;
 pub(crate) mod collect;
+pub(crate) mod eval;
 pub(crate) mod info;
+mod learning;
+pub(crate) mod run;
 mod summary;
 pub(crate) mod tasks;
+pub(crate) mod train;

@@ -21,7 +21,7 @@ pub struct Checksums {
 
 impl Checksums {
     /// The checksums of a whole data set.
-    pub(super) fn of(data: &Dataset) -> Self {
+    pub fn of(data: &Dataset) -> Self {
         let mut running = RunningChecksums::default();
         running.add(data);
         running.finish()

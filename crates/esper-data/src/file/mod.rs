@@ -16,6 +16,7 @@
 
 mod arrays;
 mod checksum;
+mod labels;
 mod pending;
 mod read;
 mod write;
@@ -30,6 +31,7 @@ use crate::dataset::Metadata;
 use crate::space::Space;
 
 pub use checksum::Checksums;
+pub use labels::LabelColumns;
 pub use pending::PendingFile;
 pub use read::{panics_are_caught, read};
 pub use write::DatasetWriter;

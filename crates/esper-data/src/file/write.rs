@@ -196,7 +196,7 @@ fn behaviours(part: &Dataset) -> Result<ArrayRef, ArrowError> {
 }
 
 /// Dictionaries make small integers a few bits each; counters are best as differences.
-fn properties() -> WriterProperties {
+pub(super) fn properties() -> WriterProperties {
     let counter = |name: &str| ColumnPath::from(name);
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -209,7 +209,7 @@ fn properties() -> WriterProperties {
 }
 
 /// A failed write is nearly always the system's refusal (a full disk); keep its words.
-fn failure(path: &Path, error: ParquetError) -> DataError {
+pub(super) fn failure(path: &Path, error: ParquetError) -> DataError {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {
             Ok(source) => DataError::io(path, *source),

@@ -51,6 +51,17 @@ impl RowsIn {
         sparse + self.dense.as_ref().map_or(0, |dense| dense.dims()[1])
     }
 
+    /// The same rows with more columns at their end.
+    pub fn with(self, columns: Tensor<2>) -> Self {
+        assert_eq!(self.rows(), columns.dims()[0], "as many rows as there are");
+        let RowsIn { sparse, dense } = self;
+        let dense = match dense {
+            Some(dense) => Tensor::cat(vec![dense, columns], 1),
+            None => columns,
+        };
+        RowsIn { sparse, dense: Some(dense) }
+    }
+
     /// Both parts side by side: `[rows, features]`.
     pub fn to_dense(&self, device: &Device) -> Tensor<2> {
         let sparse = self.sparse.as_ref().map(|sparse| sparse.to_dense(device));

@@ -1,0 +1,297 @@
+//! `esper run`: the whole of it on a task, for several methods and seeds.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use esper::Error;
+use esper::run::{DataId, Method, Plan};
+use esper_data::{Dataset, DatasetWriter, PendingFile, Tally};
+use esper_eval::{DatasetSummary, MeanStd, MethodResults, Results, RunResults};
+use esper_tasks::{CollectOptions, Collection, Task};
+
+use super::collect::{parse_steps, parse_task, play};
+use super::learning::{
+    Ask, Job, Settings, default_episodes, evaluate, failure, parse_episodes, parse_method,
+    user_stop,
+};
+use crate::output::{Failure, Output, number, table};
+use crate::progress::{Board, catch_interrupts, duration};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:  esper run gambling --methods esper,rvs --seeds 3 --out runs/gambling"
+)]
+pub(crate) struct Arguments {
+    /// The task (see `esper tasks`)
+    #[arg(value_parser = parse_task)]
+    task: Task,
+
+    /// The methods to compare
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = parse_method, default_value = "esper,rvs")]
+    methods: Vec<Method>,
+
+    #[command(flatten)]
+    settings: Settings,
+
+    /// Train and evaluate with this many seeds: 0, 1, 2, …
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+
+    /// Collect at least this many steps [default: the paper's number]
+    #[arg(long, value_name = "N", value_parser = parse_steps)]
+    steps: Option<u64>,
+
+    /// Episodes with each target [default: enough for the task's luck]
+    #[arg(long, value_name = "N", value_parser = parse_episodes)]
+    episodes: Option<usize>,
+
+    /// The folder to keep everything in [default: runs/TASK, with a number if there is one already]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Go on with a comparison that was stopped
+    #[arg(long, requires = "out")]
+    resume: bool,
+}
+
+/// One method with one seed.
+struct Entry {
+    name: String,
+    plan: Plan,
+    path: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
+    let started = Instant::now();
+    let Arguments { task, settings, .. } = arguments;
+    let config = settings.resolve(Some(task.name()))?;
+    let folder = folder(arguments)?;
+    if let Some(note) = task.note() {
+        output.note(note);
+    }
+    catch_interrupts();
+    let data = data(arguments, &folder, output)?;
+    let id = DataId::of(&data);
+    let mut methods: Vec<Method> = Vec::new();
+    for &method in &arguments.methods {
+        if !methods.contains(&method) {
+            methods.push(method);
+        }
+    }
+    // Seeds of one method after the other; those that take longest first, so that no core is left with one at the end.
+    let entries: Vec<Entry> = methods
+        .iter()
+        .flat_map(|&method| (0..arguments.seeds).map(move |seed| (method, seed)))
+        .map(|(method, seed)| Entry {
+            name: format!("{} seed {seed}", method.name()),
+            path: folder.join(format!("{}-{}-{seed}", method.name(), settings.policy().name())),
+            plan: Plan { method, policy: settings.policy(), config: config.clone(), seed },
+        })
+        .collect();
+    let runs = work(arguments, &entries, &data, &id, output);
+    let go_on = format!("go on with the same command and --out {} --resume", folder.display());
+    let mut runs = runs.map_err(|error| failure(error, &go_on))?.into_iter();
+
+    let total = Tally::of(&data).total();
+    let seeds = arguments.seeds as usize;
+    let policy = settings.policy().name();
+    let results = Results {
+        task: task.name().to_owned(),
+        preset: settings.preset.name().to_owned(),
+        seeds,
+        dataset: DatasetSummary {
+            steps: total.steps,
+            episodes: total.episodes,
+            mean_return: total.mean_return,
+        },
+        methods: methods
+            .iter()
+            .map(|method| {
+                let runs = runs.by_ref().take(seeds).collect();
+                MethodResults::of(task.name(), method.name(), Some(policy), runs)
+            })
+            .collect(),
+    };
+    let path = folder.join("results.json");
+    write_results(&path, &results)?;
+    output.result(&results, || {
+        let took = duration(started.elapsed().as_secs_f64());
+        format!("{}\n{} in {took}\n", text(&results), path.display())
+    })
+}
+
+/// The folder to work in.
+fn folder(arguments: &Arguments) -> Result<PathBuf, Failure> {
+    let folder = arguments.out.clone().unwrap_or_else(|| {
+        let name = |number: usize| match number {
+            1 => PathBuf::from(format!("runs/{}", arguments.task.name())),
+            _ => PathBuf::from(format!("runs/{}-{number}", arguments.task.name())),
+        };
+        (1..).map(name).find(|path| !path.exists()).expect("some number is free")
+    });
+    if folder.join("data.parquet").exists() && !arguments.resume {
+        return Err(Failure::error(format!(
+            "there is a comparison in {} already; name another folder with --out, or go on with it with --resume",
+            folder.display()
+        )));
+    }
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| Failure::error(format!("{}: {error}", folder.display())))?;
+    Ok(folder)
+}
+
+/// The task's data: collected, or there from before.
+fn data(arguments: &Arguments, folder: &Path, output: &Output) -> Result<Dataset, Failure> {
+    let path = folder.join("data.parquet");
+    if !path.exists() {
+        let task = arguments.task;
+        let options = CollectOptions {
+            steps: arguments.steps.unwrap_or(task.default_steps()),
+            seed: 0,
+            behaviours: Vec::new(),
+            epsilon: None,
+        };
+        let collection = Collection::new(task, &options).map_err(Failure::misuse)?;
+        let (metadata, behaviours) = (collection.metadata(), collection.behaviours());
+        let mut writer =
+            DatasetWriter::create(&path, metadata, &behaviours, false).map_err(Failure::writing)?;
+        play(&collection, task, &mut writer, output)?;
+        writer.finish().map_err(Failure::writing)?;
+    }
+    esper_data::read(&path).map_err(Failure::error)
+}
+
+/// Trains and evaluates every entry, as many side by side as there are threads: small networks gain little from several.
+fn work(
+    arguments: &Arguments,
+    entries: &[Entry],
+    data: &Dataset,
+    id: &DataId,
+    output: &Output,
+) -> Result<Vec<RunResults>, Error> {
+    let threads = rayon::current_num_threads();
+    let workers = threads.min(entries.len());
+    let board = Board::new(output);
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let stop = || user_stop() || failed.load(Ordering::Relaxed);
+    let done: Mutex<Vec<Option<Result<RunResults, Error>>>> =
+        Mutex::new(entries.iter().map(|_| None).collect());
+    let take = || -> Option<usize> {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        (at < entries.len() && !stop()).then_some(at)
+    };
+    let worker = || {
+        while let Some(at) = take() {
+            let entry = &entries[at];
+            let result = one(arguments, entry, data, id, &board, &stop);
+            board.finish(&entry.name);
+            match &result {
+                Ok(run) if output.talks() => eprintln!("{}", told(entry, run)),
+                Ok(_) => {}
+                Err(_) => failed.store(true, Ordering::Relaxed),
+            }
+            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[at] = Some(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                let pool =
+                    rayon::ThreadPoolBuilder::new().num_threads(threads.div_ceil(workers).max(1));
+                match pool.build() {
+                    Ok(pool) => pool.install(worker),
+                    Err(_) => worker(),
+                }
+            });
+        }
+    });
+    let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // What went wrong in one says more than that the others were stopped.
+    let mut stopped = false;
+    let mut runs = Vec::new();
+    for result in done {
+        match result {
+            Some(Ok(run)) => runs.push(run),
+            Some(Err(Error::Stopped)) | None => stopped = true,
+            Some(Err(error)) => return Err(error),
+        }
+    }
+    if stopped { Err(Error::Stopped) } else { Ok(runs) }
+}
+
+fn one(
+    arguments: &Arguments,
+    entry: &Entry,
+    data: &Dataset,
+    id: &DataId,
+    board: &Board,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<RunResults, Error> {
+    let Entry { name, plan, path } = entry;
+    let job = Job { name, plan, path, resume: arguments.resume };
+    let (folder, summary) = job.train(data, id, board, stop)?;
+    let default = default_episodes(arguments.task, arguments.settings.preset);
+    let ask =
+        Ask { targets: None, episodes: arguments.episodes.unwrap_or(default), seed: plan.seed };
+    let evaluation =
+        evaluate(&folder, arguments.task, &ask, board, name, stop)?.ok_or(Error::Stopped)?;
+    Ok(RunResults {
+        seed: plan.seed,
+        evaluation,
+        leakage: summary.findings.clustering.as_ref().map(|clustering| clustering.leakage.mean),
+        train_seconds: summary.train_seconds,
+        findings: summary.findings,
+    })
+}
+
+/// A line about a run that is over.
+fn told(entry: &Entry, run: &RunResults) -> String {
+    let mut line = format!("{}: trained in {}", entry.name, duration(run.train_seconds));
+    if let Some(clustering) = &run.findings.clustering {
+        let leakage = &clustering.leakage;
+        line += &format!(", leakage {:.5} ± {:.5}", leakage.mean, leakage.stderr);
+    }
+    line += &format!(", best return {}", number(run.evaluation.best_return));
+    if let (Some(target), Some(achieved)) =
+        (run.evaluation.offline_target, run.evaluation.offline_return)
+    {
+        line += &format!(", asked for {} offline it gets {}", number(target), number(achieved));
+    }
+    line
+}
+
+fn text(results: &Results) -> String {
+    let heading =
+        ["method", "best return", "paper", "offline return", "calibration error", "seconds"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let cell = |value: &Option<MeanStd>| match value {
+        Some(MeanStd { mean, std }) => format!("{mean:.2} ({std:.2})"),
+        None => "-".to_owned(),
+    };
+    rows.extend(results.methods.iter().map(|method| {
+        let name = match &method.policy {
+            Some(policy) => format!("{} ({policy})", method.method),
+            None => method.method.clone(),
+        };
+        let seconds = method.train_seconds.map_or("-".to_owned(), |s| format!("{:.0}", s.mean));
+        vec![
+            name,
+            cell(&method.best_return),
+            cell(&method.paper_best_return),
+            cell(&method.offline_return),
+            cell(&method.calibration_error),
+            seconds,
+        ]
+    }));
+    let Results { task, preset, seeds, .. } = results;
+    format!("{task}, {preset}, mean (standard deviation) over {seeds} seeds\n\n{}", table(&rows))
+}
+
+fn write_results(path: &Path, results: &Results) -> Result<(), Failure> {
+    let mut file = PendingFile::create(path, true).map_err(Failure::writing)?;
+    serde_json::to_writer_pretty(&mut file, results)
+        .map_err(|error| Failure::error(format!("{}: {error}", path.display())))?;
+    file.finish().map_err(Failure::writing)
+}

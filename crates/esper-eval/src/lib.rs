@@ -1,0 +1,16 @@
+//! What agents achieve when they are asked for a return.
+//!
+//! [`rollouts`] plays episodes, [`sweep`] asks for many targets and says how well the answers fit, [`Results`] puts
+//! several methods and seeds beside each other and beside the paper.
+//!
+//! Nothing here knows of training.
+
+mod paper;
+mod results;
+mod rollouts;
+mod sweep;
+
+pub use paper::paper_best_return;
+pub use results::{DatasetSummary, MeanStd, MethodResults, Results, RunResults};
+pub use rollouts::{Achieved, rollouts};
+pub use sweep::{Evaluation, Sweep, SweepEntry, sweep};

@@ -1,0 +1,119 @@
+//! Several methods and seeds on one task: `results.json`.
+
+use esper::relabel::Findings;
+use serde::{Deserialize, Serialize};
+
+use crate::paper::paper_best_return;
+use crate::sweep::Evaluation;
+
+/// A mean over seeds and the standard deviation around it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeanStd {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation over seeds, as the paper gives it (of the seeds there are, not of a sample).
+    pub std: f64,
+}
+
+impl MeanStd {
+    /// Of some values; `None` if there are none.
+    pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let values: Vec<f64> = values.collect();
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+        (count > 0.0).then(|| MeanStd { mean, std: variance.sqrt() })
+    }
+}
+
+/// What was learned from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DatasetSummary {
+    /// Its steps.
+    pub steps: usize,
+    /// Its episodes.
+    pub episodes: usize,
+    /// Their mean return.
+    pub mean_return: f64,
+}
+
+/// One training, evaluated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResults {
+    /// What decided everything random.
+    pub seed: u64,
+    /// What it achieves.
+    #[serde(flatten)]
+    pub evaluation: Evaluation,
+    /// How much clusters help to predict the world; null for methods without clusters.
+    pub leakage: Option<f64>,
+    /// How long training took.
+    pub train_seconds: f64,
+    /// What is known about the labels without the world.
+    pub findings: Findings,
+}
+
+/// One method, over seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MethodResults {
+    /// Its name.
+    pub method: String,
+    /// Its policy; null for methods that have no choice of one.
+    pub policy: Option<String>,
+    /// Best over the sweep.
+    pub best_return: Option<MeanStd>,
+    /// With the target chosen offline.
+    pub offline_return: Option<MeanStd>,
+    /// |achieved - target|.
+    pub calibration_error: Option<MeanStd>,
+    /// How long training took.
+    pub train_seconds: Option<MeanStd>,
+    /// The paper's best return.
+    pub paper_best_return: Option<MeanStd>,
+    /// Every seed.
+    pub runs: Vec<RunResults>,
+}
+
+/// Everything that a comparison gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The task.
+    pub task: String,
+    /// The preset.
+    pub preset: String,
+    /// The number of seeds.
+    pub seeds: usize,
+    /// What was learned from.
+    pub dataset: DatasetSummary,
+    /// Every method.
+    pub methods: Vec<MethodResults>,
+}
+
+impl MethodResults {
+    /// Sums up the runs of a method.
+    pub fn of(task: &str, method: &str, policy: Option<&str>, runs: Vec<RunResults>) -> Self {
+        let over =
+            |value: fn(&RunResults) -> Option<f64>| MeanStd::of(runs.iter().filter_map(value));
+        MethodResults {
+            method: method.to_owned(),
+            policy: policy.map(str::to_owned),
+            best_return: over(|run| Some(run.evaluation.best_return)),
+            offline_return: over(|run| run.evaluation.offline_return),
+            calibration_error: over(|run| run.evaluation.calibration_error),
+            train_seconds: over(|run| Some(run.train_seconds)),
+            paper_best_return: paper_best_return(task, method, policy),
+            runs,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_over_what_there_is() {
+        assert_eq!(MeanStd::of([1.0, 3.0].into_iter()), Some(MeanStd { mean: 2.0, std: 1.0 }));
+        assert_eq!(MeanStd::of(std::iter::empty()), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! Distributions over actions: what a network has to put out, what that is worth, and how to draw from it.
+
+use burn::tensor::{Device, Tensor};
+use esper_data::{Cells, CellsRef, Rng, Space};
+use esper_nn::{cross_entropy, squared_error};
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use crate::features::Encoding;
+
+/// A distribution over the actions of a space, given by the outputs of a network.
+///
+/// Categories get logits; several of them are independent of each other given the network's input. Real numbers are
+/// normal with the output as their mean and, in standardised units, unit variance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActionHead {
+    encoding: Encoding,
+}
+
+/// Actions that were taken, as the loss wants them.
+pub enum Taken {
+    /// For every cell its category in every row.
+    Categories(Vec<Vec<u32>>),
+    /// Standardised numbers: `[rows, cells]`.
+    Numbers(Tensor<2>),
+}
+
+impl ActionHead {
+    /// The distribution for encoded actions.
+    pub fn new(encoding: Encoding) -> Self {
+        ActionHead { encoding }
+    }
+
+    /// How actions enter other networks.
+    pub fn encoding(&self) -> &Encoding {
+        &self.encoding
+    }
+
+    /// The number of categories of every cell; none for real numbers.
+    fn categories(&self) -> Vec<usize> {
+        match self.encoding.space() {
+            Space::Discrete { n } => vec![*n as usize],
+            Space::MultiDiscrete { nvec } => nvec.iter().map(|&n| n as usize).collect(),
+            space @ Space::MultiBinary { .. } => vec![2; space.cells()],
+            Space::Box { .. } => Vec::new(),
+        }
+    }
+
+    /// How many numbers the network puts out.
+    pub fn outputs(&self) -> usize {
+        match self.encoding.space() {
+            Space::Box { .. } => self.encoding.width(),
+            _ => self.categories().iter().sum(),
+        }
+    }
+
+    /// The chosen actions, as the loss wants them.
+    pub fn taken(&self, cells: CellsRef<'_>, rows: &[usize], device: &Device) -> Taken {
+        let width = self.encoding.space().cells();
+        match self.encoding.space() {
+            Space::Box { .. } => Taken::Numbers(self.encoding.dense(cells, rows, device)),
+            _ => Taken::Categories(
+                (0..width)
+                    .map(|cell| {
+                        rows.iter().map(|row| cells.category(row * width + cell) as u32).collect()
+                    })
+                    .collect(),
+            ),
+        }
+    }
+
+    /// The mean of -log p over rows, up to a constant.
+    pub fn loss(&self, outputs: Tensor<2>, taken: &Taken) -> Tensor<1> {
+        match taken {
+            Taken::Numbers(numbers) => squared_error(outputs, numbers.clone(), None),
+            Taken::Categories(cells) if cells.len() == 1 => cross_entropy(outputs, &cells[0], None),
+            Taken::Categories(cells) => {
+                let mut start = 0;
+                let losses = self.categories().into_iter().zip(cells).map(|(n, cell)| {
+                    let logits = outputs.clone().narrow(1, start, n);
+                    start += n;
+                    cross_entropy(logits, cell, None)
+                });
+                losses.reduce(|sum, loss| sum + loss).expect("an action has cells")
+            }
+        }
+    }
+
+    /// Draws an action for one row of outputs and appends its cells. Real numbers are the mean itself, within the bounds
+    /// of the space: noise would only make an agent worse than what it learned.
+    pub fn draw(&self, outputs: &[f32], rng: &mut Rng, actions: &mut Cells) {
+        match (self.encoding.space(), actions) {
+            (Space::Box { bounds, .. }, Cells::Float(actions)) => {
+                for (cell, (&output, scale)) in
+                    outputs.iter().zip(self.encoding.scaling()).enumerate()
+                {
+                    let number = scale.undo(output) as f32;
+                    let [low, high] = match bounds {
+                        Some(bounds) => bounds[cell],
+                        None => [f32::NEG_INFINITY, f32::INFINITY],
+                    };
+                    actions.push(number.clamp(low, high));
+                }
+            }
+            (_, actions) => {
+                let mut start = 0;
+                for n in self.categories() {
+                    let category = draw_category(&outputs[start..start + n], rng);
+                    start += n;
+                    match actions {
+                        Cells::Byte(actions) => actions.push(category as u8),
+                        Cells::Short(actions) => actions.push(category as u16),
+                        Cells::Float(actions) => actions.push(category as f32),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Draws from the categorical distribution that logits give.
+fn draw_category(logits: &[f32], rng: &mut Rng) -> usize {
+    let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let weight = |logit: &f32| f64::from(logit - highest).exp();
+    let mut left = rng.random::<f64>() * logits.iter().map(weight).sum::<f64>();
+    let chosen = logits.iter().position(|logit| {
+        left -= weight(logit);
+        left < 0.0
+    });
+    chosen.unwrap_or(logits.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::TensorData;
+    use esper_data::Seed;
+
+    fn head(space: &Space, cells: &Cells) -> ActionHead {
+        ActionHead::new(Encoding::fit(space, cells.view()))
+    }
+
+    #[test]
+    fn draws_follow_the_logits() {
+        let actions = Cells::Byte(vec![0]);
+        let head = head(&Space::Discrete { n: 3 }, &actions);
+        let mut drawn = Cells::Byte(Vec::new());
+        let mut rng = Seed::new(0).rng();
+        let logits = [0.2f32, 0.5, 0.3].map(f32::ln);
+        for _ in 0..20_000 {
+            head.draw(&logits, &mut rng, &mut drawn);
+        }
+        let share = |category: usize| {
+            (0..20_000).filter(|&at| drawn.category(at) == category).count() as f64 / 20_000.0
+        };
+        for (category, expected) in [0.2, 0.5, 0.3].into_iter().enumerate() {
+            assert!((share(category) - expected).abs() < 0.015, "{category}: {}", share(category));
+        }
+    }
+
+    #[test]
+    fn several_categories_add_their_losses() {
+        let device = Device::flex();
+        let space = Space::MultiDiscrete { nvec: vec![2, 3] };
+        let actions = Cells::Byte(vec![1, 2, 0, 0]);
+        let head = head(&space, &actions);
+        assert_eq!(head.outputs(), 5);
+        let taken = head.taken(actions.view(), &[0, 1], &device);
+        let outputs = Tensor::<2>::from_data(TensorData::new(vec![0.0f32; 10], [2, 5]), &device);
+        let loss: f32 = head.loss(outputs, &taken).into_scalar();
+        assert!((loss - (2f32.ln() + 3f32.ln())).abs() < 1e-5);
+    }
+
+    #[test]
+    fn real_actions_stay_within_their_bounds() {
+        let space = Space::Box { shape: vec![2], bounds: Some(vec![[-1.0, 1.0], [-1.0, 1.0]]) };
+        let actions = Cells::Float(vec![-1.0, 0.0, 1.0, 0.5]);
+        let head = head(&space, &actions);
+        let mut drawn = Cells::Float(Vec::new());
+        head.draw(&[5.0, 0.0], &mut Seed::new(0).rng(), &mut drawn);
+        assert_eq!(drawn, Cells::Float(vec![1.0, 0.25]));
+    }
+}

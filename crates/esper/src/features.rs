@@ -1,0 +1,175 @@
+//! What networks see of observations and actions: one-hot features for categories, standardised numbers otherwise.
+
+use burn::tensor::{Device, Tensor, TensorData};
+use esper_data::{CellsRef, Space};
+use esper_nn::{RowsIn, SparseRows};
+use serde::{Deserialize, Serialize};
+
+/// How values of a space become features.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Encoding {
+    space: Space,
+    /// For real numbers: what is taken away from each, and what it is then divided by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    scaling: Vec<Scale>,
+}
+
+/// Makes a number have mean 0 and deviation 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scale {
+    /// What is taken away.
+    pub mean: f64,
+    /// What the rest is divided by.
+    pub deviation: f64,
+}
+
+impl Scale {
+    /// The scale of some numbers; numbers that are all the same are only moved.
+    pub fn of(numbers: impl Iterator<Item = f64> + Clone) -> Self {
+        let count = numbers.clone().count().max(1) as f64;
+        let mean = numbers.clone().sum::<f64>() / count;
+        let variance = numbers.map(|number| (number - mean).powi(2)).sum::<f64>() / count;
+        let deviation = variance.sqrt();
+        // What rounding leaves of numbers that do not differ is no deviation.
+        let differ = deviation > 1e-6 * mean.abs().max(1e-6);
+        Scale { mean, deviation: if differ { deviation } else { 1.0 } }
+    }
+
+    /// From the world's units to the network's.
+    pub fn apply(self, number: f64) -> f32 {
+        ((number - self.mean) / self.deviation) as f32
+    }
+
+    /// From the network's units to the world's.
+    pub fn undo(self, number: f32) -> f64 {
+        f64::from(number) * self.deviation + self.mean
+    }
+}
+
+/// Rows of one column of cells, to become features.
+#[derive(Clone, Copy)]
+pub struct Column<'a> {
+    /// How.
+    pub encoding: &'a Encoding,
+    /// The cells.
+    pub cells: CellsRef<'a>,
+    /// Which values of them.
+    pub rows: &'a [usize],
+}
+
+impl Encoding {
+    /// The encoding of a space, with numbers scaled by what the cells hold.
+    pub fn fit(space: &Space, cells: CellsRef<'_>) -> Self {
+        let width = space.cells();
+        let scaling = match (space, cells) {
+            (Space::Box { .. }, CellsRef::Float(numbers)) => (0..width)
+                .map(|cell| {
+                    Scale::of(numbers.iter().skip(cell).step_by(width).map(|&x| f64::from(x)))
+                })
+                .collect(),
+            _ => Vec::new(),
+        };
+        Encoding { space: space.clone(), scaling }
+    }
+
+    /// What is encoded.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// The scale of every number; empty for categories.
+    pub fn scaling(&self) -> &[Scale] {
+        &self.scaling
+    }
+
+    /// The number of features.
+    pub fn width(&self) -> usize {
+        self.space.features()
+    }
+
+    fn is_sparse(&self) -> bool {
+        !matches!(self.space, Space::Box { .. })
+    }
+
+    /// The chosen values as a dense matrix: `[rows, width]`.
+    pub fn dense(&self, cells: CellsRef<'_>, rows: &[usize], device: &Device) -> Tensor<2> {
+        let width = self.width();
+        let mut features = vec![0.0; rows.len() * width];
+        for (&row, features) in rows.iter().zip(features.chunks_exact_mut(width)) {
+            self.space.encode(cells, row, features);
+            for (feature, scale) in features.iter_mut().zip(&self.scaling) {
+                *feature = scale.apply(f64::from(*feature));
+            }
+        }
+        Tensor::from_data(TensorData::new(features, [rows.len(), width]), device)
+    }
+}
+
+/// Several columns side by side, those of categories first. All have the same number of rows.
+pub fn encode(columns: &[Column<'_>], device: &Device) -> RowsIn {
+    let count = columns[0].rows.len();
+    let mut sparse_columns = Vec::new();
+    let mut features = 0;
+    for column in columns.iter().filter(|column| column.encoding.is_sparse()) {
+        sparse_columns.push((column, features as u32));
+        features += column.encoding.width();
+    }
+    let dense: Vec<Tensor<2>> = columns
+        .iter()
+        .filter(|column| !column.encoding.is_sparse())
+        .map(|column| column.encoding.dense(column.cells, column.rows, device))
+        .collect();
+    let dense = (!dense.is_empty()).then(|| Tensor::cat(dense, 1));
+    if sparse_columns.is_empty() {
+        return dense.expect("there is a column").into();
+    }
+    let (mut ends, mut indices) = (Vec::with_capacity(count), Vec::new());
+    for at in 0..count {
+        for (column, offset) in &sparse_columns {
+            let start = indices.len();
+            column.encoding.space.active(column.cells, column.rows[at], &mut indices);
+            indices[start..].iter_mut().for_each(|index| *index += offset);
+        }
+        ends.push(indices.len() as u32);
+    }
+    let sparse = SparseRows::new(features, ends, indices);
+    match dense {
+        Some(dense) => (sparse, dense).into(),
+        None => sparse.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esper_data::Cells;
+
+    fn values(rows: &RowsIn) -> Vec<f32> {
+        rows.to_dense(&Device::flex()).into_data().try_to_vec().unwrap()
+    }
+
+    #[test]
+    fn categories_come_first_and_numbers_are_standardised() {
+        let numbers = Cells::Float(vec![1.0, 5.0, 3.0, 5.0]);
+        let space = Space::Box { shape: vec![2], bounds: None };
+        let real = Encoding::fit(&space, numbers.view());
+        let categories = Cells::Byte(vec![2, 0]);
+        let discrete = Encoding::fit(&Space::Discrete { n: 3 }, categories.view());
+        let rows = encode(
+            &[
+                Column { encoding: &real, cells: numbers.view(), rows: &[0, 1] },
+                Column { encoding: &discrete, cells: categories.view(), rows: &[1, 0] },
+            ],
+            &Device::flex(),
+        );
+        assert_eq!(values(&rows), [1.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
+    }
+
+    #[test]
+    fn scales_go_both_ways() {
+        let scale = Scale::of([2.0, 4.0].into_iter());
+        assert_eq!((scale.mean, scale.deviation), (3.0, 1.0));
+        assert_eq!(scale.undo(scale.apply(7.5)), 7.5);
+        assert_eq!(Scale::of([0.1; 1000].into_iter()).deviation, 1.0);
+    }
+}

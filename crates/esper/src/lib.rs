@@ -1,0 +1,23 @@
+//! Policies from logged data that keep their word.
+//!
+//! A *relabeller* ([`relabel::Relabel`]) turns observed returns into labels; a *policy* ([`policy`]) is trained on
+//! labels and asked for one when it acts. Return conditioning is the relabeller that changes nothing. ESPER
+//! ([`relabel::esper`]) labels every step with the average return of its cluster, where clusters tell nothing about the
+//! world's own randomness.
+//!
+//! Nothing here knows of tasks or of the command line.
+
+pub mod actions;
+pub mod agent;
+pub mod config;
+mod error;
+pub mod features;
+pub mod policy;
+pub mod relabel;
+pub mod run;
+mod training;
+mod trajectories;
+
+pub use error::Error;
+pub use training::{Checkpoint, Monitor, RECORD_EVERY, Unwatched};
+pub use trajectories::{FEWEST_EPISODES, Interface, Split, StepRows};

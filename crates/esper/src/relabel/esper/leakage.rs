@@ -1,0 +1,219 @@
+//! What clusters tell about the world's own randomness, and what else is known about them, on held-out trajectories.
+
+use std::collections::HashMap;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use esper_data::Seed;
+use esper_nn::{AdamWConfig, Noise, SparseRows, squared_error};
+use serde::{Deserialize, Serialize};
+
+use super::cluster::Theta;
+use super::clusters::Clusters;
+use super::transition::TransitionPredictor;
+use crate::config::{ClusterConfig, Config, LeakageConfig, Norm};
+use crate::error::Error;
+use crate::relabel::Context;
+use crate::training::{Learner, Schedule, Trained, train};
+use crate::trajectories::Trajectories;
+
+/// What is known about a clustering without the world.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Clustering {
+    /// How much the clusters help to predict the next state.
+    pub leakage: Leakage,
+    /// The mean of -log p(a_t | s_t, I).
+    pub action_loss: f64,
+    /// Clusters (most likely ones) that at least one in a thousand steps has.
+    pub clusters_used: usize,
+    /// How many equally common clusters would be as hard to guess: e to the entropy.
+    pub clusters_effective: f64,
+}
+
+/// How much clusters help a fresh predictor to predict the next state of held-out trajectories.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Leakage {
+    /// Loss without clusters minus loss with clusters, a mean over trajectories. Zero or less is none.
+    pub mean: f64,
+    /// Its standard error.
+    pub stderr: f64,
+    /// The loss without clusters: what there is to tell.
+    pub baseline: f64,
+}
+
+impl Leakage {
+    /// Whether what clusters tell is nothing, or within a tolerated share of what there is to tell.
+    pub fn is_clean(&self, tolerance: f64) -> bool {
+        self.mean <= (2.0 * self.stderr).max(tolerance * self.baseline)
+    }
+}
+
+/// Measures a clustering on held-out trajectories.
+pub(crate) fn examine(
+    context: &Context<'_>,
+    config: &Config,
+    theta: &Theta,
+    clusters: &Clusters,
+    phase: &str,
+) -> Result<Clustering, Error> {
+    let predictor = train_predictor(context, config, clusters, phase)?.valid();
+    let (theta, device) = (theta.valid(), Device::flex());
+    let mut rng = context.seed.named(phase).named("examine").rng();
+    let noise = &mut Noise::new(0);
+    let mut gains = Vec::new();
+    let (mut baseline_sum, mut action_sum, mut steps) = (0.0, 0.0, 0);
+    let mut counts: HashMap<Vec<u32>, usize> = HashMap::new();
+    for episodes in context.split.held_out.chunks(EPISODES_AT_ONCE) {
+        let batch = Trajectories::new(context.data, context.interface, episodes, &device);
+        let past = drawn(clusters, &batch, &mut rng).to_dense(&device);
+        let (with_clusters, without) = predictor.forward(&batch, past, noise);
+        let losses = row_losses(with_clusters, &batch.following);
+        let baselines = row_losses(without, &batch.following);
+        for episode in 0..episodes.len() {
+            let sizes = batch.packed.batch_sizes();
+            let times = sizes.iter().take_while(|&&size| size > episode).count();
+            let rows = || batch.offsets()[..times].iter().map(|offset| offset + episode);
+            let mean = |losses: &[f32]| {
+                rows().map(|row| f64::from(losses[row])).sum::<f64>() / times as f64
+            };
+            gains.push(mean(&baselines) - mean(&losses));
+            baseline_sum += mean(&baselines);
+        }
+        let past = drawn(clusters, &batch, &mut rng).to_dense(&device);
+        let predicted = theta.actions.forward(&batch, past, noise);
+        let loss = context.interface.action.loss(predicted, &batch.taken).into_scalar::<f32>();
+        action_sum += f64::from(loss) * batch.packed.rows() as f64;
+        steps += batch.packed.rows();
+        for &step in batch.packed.step_rows() {
+            *counts.entry(clusters.likeliest(step)).or_default() += 1;
+        }
+    }
+    let shares = counts.values().map(|&count| count as f64 / steps as f64);
+    // Summed in a fixed order: that of a hash map changes from run to run.
+    let mut entropies: Vec<f64> = shares.clone().map(|share| -share * share.ln()).collect();
+    entropies.sort_by(f64::total_cmp);
+    let (mean, stderr) = mean_and_error(&gains);
+    Ok(Clustering {
+        leakage: Leakage { mean, stderr, baseline: baseline_sum / gains.len() as f64 },
+        action_loss: action_sum / steps as f64,
+        clusters_used: shares.filter(|&share| share >= 1e-3).count(),
+        clusters_effective: entropies.iter().sum::<f64>().exp(),
+    })
+}
+
+/// Held-out episodes that go through the networks at once.
+const EPISODES_AT_ONCE: usize = 500;
+
+/// A fresh predictor, trained on fixed clusters.
+fn train_predictor(
+    context: &Context<'_>,
+    config: &Config,
+    clusters: &Clusters,
+    phase: &str,
+) -> Result<TransitionPredictor, Error> {
+    let device = Device::flex().autodiff();
+    let seed = context.seed.named(phase);
+    let sizes = ClusterConfig {
+        // At evaluation batch norm goes by running means, which two kinds of input would share.
+        normalization: Norm::Layer,
+        ..config.cluster.clone()
+    };
+    let mut rng = seed.named("initialisation").rng();
+    let predictor = TransitionPredictor::new(&sizes, context.interface, &device, &mut rng);
+    let LeakageConfig { steps, learning_rate, .. } = config.leakage;
+    let mut learner = Predictor {
+        context,
+        clusters,
+        batch: config.cluster.batch,
+        device,
+        seed,
+        predictor: Trained::new(predictor, &AdamWConfig::new(), learning_rate),
+    };
+    train(&mut learner, phase, Schedule { steps, decay: true }, context.monitor)?;
+    Ok(learner.predictor.into_module())
+}
+
+struct Predictor<'a> {
+    context: &'a Context<'a>,
+    clusters: &'a Clusters,
+    batch: usize,
+    device: Device,
+    seed: Seed,
+    predictor: Trained<TransitionPredictor>,
+}
+
+impl Learner for Predictor<'_> {
+    fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
+        let Context { data, interface, split, .. } = *self.context;
+        let seed = self.seed.indexed(step as u64);
+        let mut rng = seed.rng();
+        let episodes = split.draw(self.batch, &mut rng);
+        let batch = Trajectories::new(data, interface, &episodes, &self.device);
+        let past = drawn(self.clusters, &batch, &mut rng).to_dense(&self.device);
+        let noise = &mut Noise::new(seed.named("noise").value());
+        let (with_clusters, without) = self.predictor.module().forward(&batch, past, noise);
+        let transition_loss = squared_error(with_clusters, batch.following.clone(), None);
+        let baseline_loss = squared_error(without, batch.following.clone(), None);
+        let measured = [("transition_loss", &transition_loss), ("baseline_loss", &baseline_loss)]
+            .map(|(name, loss)| (name, f64::from(loss.clone().into_scalar::<f32>())));
+        let mut gradients = (transition_loss + baseline_loss).backward();
+        self.predictor.step(pace, &mut gradients);
+        measured.to_vec()
+    }
+
+    fn parts(&self) -> Vec<Vec<u8>> {
+        self.predictor.parts().to_vec()
+    }
+
+    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
+        self.predictor.restore(parts)
+    }
+}
+
+/// For every row a cluster drawn at a step drawn uniformly from 0..=t of the same trajectory.
+fn drawn(clusters: &Clusters, batch: &Trajectories, rng: &mut esper_data::Rng) -> SparseRows {
+    let steps = batch.packed.step_rows();
+    let (mut ends, mut columns) = (Vec::new(), Vec::new());
+    for past in batch.past(rng) {
+        clusters.draw(steps[past as usize], rng, &mut columns);
+        ends.push(columns.len() as u32);
+    }
+    SparseRows::new(clusters.width(), ends, columns)
+}
+
+/// The squared error of every row, a mean over columns.
+fn row_losses(predicted: Tensor<2>, following: &Tensor<2>) -> Vec<f32> {
+    let squares = (predicted - following.clone()).square().mean_dim(1);
+    squares.into_data().try_to_vec().expect("losses are floats")
+}
+
+/// The mean of some values and its standard error.
+fn mean_and_error(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance =
+        values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    (mean, (variance / count).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clean_is_within_noise_or_tolerance() {
+        let leakage = |mean, stderr| Leakage { mean, stderr, baseline: 1.0 };
+        assert!(leakage(-0.1, 0.0).is_clean(0.0));
+        assert!(leakage(0.1, 0.06).is_clean(0.0));
+        assert!(!leakage(0.1, 0.04).is_clean(0.0));
+        assert!(leakage(0.01, 0.0).is_clean(0.02));
+    }
+
+    #[test]
+    fn errors_shrink_with_the_root_of_the_count() {
+        let (mean, stderr) = mean_and_error(&[1.0, 3.0, 1.0, 3.0]);
+        assert_eq!(mean, 2.0);
+        assert!((stderr - (4.0f64 / 3.0 / 4.0).sqrt()).abs() < 1e-12);
+        assert_eq!(mean_and_error(&[5.0]), (5.0, 0.0));
+    }
+}

@@ -1,0 +1,163 @@
+//! Phase 2: the average return of clusters (Equation 4), which is what steps are labelled with.
+//!
+//! > L(ψ) = ‖R_t - f_ψ(I, s_t, a_t)‖²
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use esper_data::Seed;
+use esper_nn::{AdamWConfig, Mlp, MlpConfig, Noise, RowsIn, SparseRows, squared_error};
+
+use super::clusters::{Clusters, parts};
+use crate::config::ReturnsConfig;
+use crate::error::Error;
+use crate::features::Scale;
+use crate::relabel::Context;
+use crate::training::{Learner, Schedule, Trained, train};
+use crate::trajectories::StepRows;
+
+/// `f(I, s_t, a_t)`, in units of its scale.
+pub(crate) struct ReturnPredictor {
+    pub(crate) mlp: Mlp,
+    scale: Scale,
+}
+
+/// Steps that are labelled at once; whole episodes of them.
+const STEPS_AT_ONCE: usize = 1_024;
+
+impl ReturnPredictor {
+    /// Learns the average returns of clusters that do not change any more.
+    pub(crate) fn train(
+        context: &Context<'_>,
+        config: &ReturnsConfig,
+        clusters: &Clusters,
+        returns: &[f32],
+    ) -> Result<Self, Error> {
+        let phase = "returns";
+        let device = Device::flex().autodiff();
+        let seed = context.seed.named(phase);
+        let scale = match config.scale {
+            Some(scale) => Scale { mean: 0.0, deviation: scale },
+            None => Scale::of(returns.iter().map(|&value| f64::from(value))),
+        };
+        let mlp = MlpConfig::new(context.interface.width() + clusters.width(), 1)
+            .with_hidden(config.hidden)
+            .with_layers(config.layers)
+            .with_normalization(config.normalization.into())
+            .init(&device, &mut seed.named("initialisation").rng());
+        let mut learner = Regression {
+            context,
+            clusters,
+            returns,
+            scale,
+            batch: config.batch,
+            device,
+            seed,
+            mlp: Trained::new(mlp, &AdamWConfig::new(), config.learning_rate),
+        };
+        let schedule = Schedule { steps: config.steps, decay: config.decay };
+        train(&mut learner, phase, schedule, context.monitor)?;
+        Ok(ReturnPredictor { mlp: learner.mlp.into_module(), scale })
+    }
+
+    /// The label of every step: the expectation of `f` over its clusters. One pass over the data.
+    pub(crate) fn label(
+        &self,
+        context: &Context<'_>,
+        clusters: &Clusters,
+        samples: usize,
+    ) -> Result<Vec<f32>, Error> {
+        let (mlp, device) = (self.mlp.valid(), Device::flex());
+        let data = context.data;
+        let mut labels = vec![0.0; data.steps()];
+        let mut done = 0;
+        for (part, episodes) in parts(data, STEPS_AT_ONCE).enumerate() {
+            let steps = StepRows::of_episodes(data, &episodes);
+            let mut rng = context.seed.named("label").indexed(part as u64).rng();
+            // Every step as often as it has representatives, in turn.
+            let mut repeated = StepRows::default();
+            let (mut columns, mut weights) = (Vec::new(), Vec::new());
+            for (&step, &observation) in steps.steps.iter().zip(&steps.observations) {
+                let drawn = clusters.representatives(step, samples, &mut rng);
+                repeated.steps.extend(std::iter::repeat_n(step, drawn.weights.len()));
+                repeated.observations.extend(std::iter::repeat_n(observation, drawn.weights.len()));
+                columns.extend(drawn.columns);
+                weights.extend(drawn.weights);
+            }
+            let ends = (1..=weights.len() as u32).map(|row| row * clusters.groups() as u32);
+            let drawn = SparseRows::new(clusters.width(), ends.collect(), columns);
+            let rows = with_clusters(context, &repeated, drawn, &device);
+            let predicted: Vec<f32> = mlp
+                .forward(rows, &mut Noise::new(0))
+                .into_data()
+                .try_to_vec()
+                .expect("predictions are floats");
+            for ((&step, weight), predicted) in repeated.steps.iter().zip(weights).zip(predicted) {
+                labels[step] += weight * self.scale.undo(predicted) as f32;
+            }
+            done += steps.steps.len();
+            context.monitor.progress("label", done, data.steps());
+            if context.monitor.stop() {
+                return Err(Error::Stopped);
+            }
+        }
+        Ok(labels)
+    }
+}
+
+/// State, action and cluster side by side.
+fn with_clusters(
+    context: &Context<'_>,
+    rows: &StepRows,
+    clusters: SparseRows,
+    device: &Device,
+) -> RowsIn {
+    let seen = context.interface.states_and_actions(context.data, rows, device);
+    seen.with(clusters.to_dense(device))
+}
+
+struct Regression<'a> {
+    context: &'a Context<'a>,
+    clusters: &'a Clusters,
+    returns: &'a [f32],
+    scale: Scale,
+    batch: usize,
+    device: Device,
+    seed: Seed,
+    mlp: Trained<Mlp>,
+}
+
+impl Learner for Regression<'_> {
+    fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
+        let Context { data, split, .. } = *self.context;
+        let seed = self.seed.indexed(step as u64);
+        let mut rng = seed.rng();
+        let rows = StepRows::of_episodes(data, &split.draw(self.batch, &mut rng));
+        let (mut ends, mut columns) = (Vec::new(), Vec::new());
+        for &step in &rows.steps {
+            self.clusters.draw(step, &mut rng, &mut columns);
+            ends.push(columns.len() as u32);
+        }
+        let drawn = SparseRows::new(self.clusters.width(), ends, columns);
+        let scaled: Vec<f32> = rows
+            .steps
+            .iter()
+            .map(|&step| self.scale.apply(f64::from(self.returns[step])))
+            .collect();
+        let targets =
+            Tensor::from_data(TensorData::new(scaled, [rows.steps.len(), 1]), &self.device);
+        let input = with_clusters(self.context, &rows, drawn, &self.device);
+        let noise = &mut Noise::new(seed.named("noise").value());
+        let loss = squared_error(self.mlp.module().forward(input, noise), targets, None);
+        let measured = f64::from(loss.clone().into_scalar::<f32>());
+        self.mlp.step(pace, &mut loss.backward());
+        vec![("return_loss", measured)]
+    }
+
+    fn parts(&self) -> Vec<Vec<u8>> {
+        self.mlp.parts().to_vec()
+    }
+
+    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
+        self.mlp.restore(parts)
+    }
+}

@@ -1,0 +1,309 @@
+//! The folder that keeps a run.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use esper_data::{Checksums, DataError, Dataset, LabelColumns, PendingFile};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{Method, Outcome, Plan, PolicyKind, checkpoint};
+use crate::config::Config;
+use crate::error::Error;
+use crate::policy::{LabelInput, MlpPolicy, Support};
+use crate::relabel::Findings;
+use crate::training::Checkpoint;
+use crate::trajectories::Interface;
+
+/// What was trained on what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The version of the program.
+    pub version: String,
+    /// How labels were made.
+    pub method: Method,
+    /// What was trained on them.
+    pub policy: PolicyKind,
+    /// What decided everything random.
+    pub seed: u64,
+    /// What it was trained on.
+    pub data: DataId,
+}
+
+/// Which data it was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DataId {
+    /// The task, if it is a named one.
+    pub task: Option<String>,
+    /// Its steps.
+    pub steps: usize,
+    /// Its episodes.
+    pub episodes: usize,
+    /// Checksums of what it holds.
+    pub checksums: Checksums,
+}
+
+impl DataId {
+    /// Of a data set.
+    pub fn of(data: &Dataset) -> Self {
+        DataId {
+            task: data.metadata().task.clone(),
+            steps: data.steps(),
+            episodes: data.episodes(),
+            checksums: Checksums::of(data),
+        }
+    }
+}
+
+/// What is known when a run is complete.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// How long training took; after a stop, from where it went on.
+    pub train_seconds: f64,
+    /// What is known about the labels without the world.
+    pub findings: Findings,
+}
+
+/// What acting needs beside the weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Agents {
+    /// How observations and actions enter the policy.
+    pub interface: Interface,
+    /// How labels do.
+    pub labels: LabelInput,
+    /// Which targets it can be asked for.
+    pub support: Support,
+}
+
+/// A run's folder.
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    metrics: Mutex<()>,
+}
+
+const MANIFEST: &str = "manifest.json";
+const CONFIG: &str = "config.toml";
+const METRICS: &str = "metrics.jsonl";
+const LABELS: &str = "labels.parquet";
+const POLICY: &str = "policy.safetensors";
+const AGENT: &str = "agent.json";
+const SUMMARY: &str = "training.json";
+const CHECKPOINTS: &str = "checkpoints";
+
+impl RunFolder {
+    /// Starts a run in a folder that is new or empty.
+    pub fn create(path: &Path, plan: &Plan, data: &DataId) -> Result<Self, Error> {
+        let folder = RunFolder { path: path.to_owned(), metrics: Mutex::new(()) };
+        if folder.path.join(MANIFEST).exists() {
+            return Err(Error::Data(DataError::Exists(path.to_owned())));
+        }
+        folder.make(&folder.path.join(CHECKPOINTS))?;
+        folder.write(CONFIG, plan.config.to_toml().as_bytes())?;
+        folder.write_json(MANIFEST, &Manifest::of(plan, data))?;
+        Ok(folder)
+    }
+
+    /// Opens a run that was started, complete or not.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let folder = RunFolder { path: path.to_owned(), metrics: Mutex::new(()) };
+        if !path.is_dir() {
+            return Err(Error::Run(format!("there is no folder {}", path.display())));
+        }
+        if !path.join(MANIFEST).exists() {
+            let path = path.display();
+            return Err(Error::Run(format!(
+                "{path} is not a run's folder: it has no {MANIFEST}; `esper train` makes one"
+            )));
+        }
+        Ok(folder)
+    }
+
+    /// Opens a run to go on with it, if it is the same: plan, data and version.
+    pub fn resume(path: &Path, plan: &Plan, data: &DataId) -> Result<Self, Error> {
+        let folder = Self::open(path)?;
+        let (theirs, ours) = (folder.manifest()?, Manifest::of(plan, data));
+        let same_config = folder.config()? == plan.config;
+        let different = match () {
+            () if theirs.version != ours.version => "version of the program",
+            () if theirs.method != ours.method => "method",
+            () if theirs.policy != ours.policy => "policy",
+            () if theirs.seed != ours.seed => "seed",
+            () if theirs.data != ours.data => "data",
+            () if !same_config => "configuration",
+            () => return Ok(folder),
+        };
+        Err(Error::Run(format!(
+            "{} was started with another {different}; go on with the same, or start again elsewhere",
+            path.display()
+        )))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was trained on what.
+    pub fn manifest(&self) -> Result<Manifest, Error> {
+        self.read_json(MANIFEST)
+    }
+
+    /// The settings.
+    pub fn config(&self) -> Result<Config, Error> {
+        let text = self.read(CONFIG)?;
+        let text = String::from_utf8(text).map_err(|_| self.damaged(CONFIG, "it is no text"))?;
+        let config: Config =
+            toml::from_str(&text).map_err(|error| self.damaged(CONFIG, error.message()))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Whether the training is complete.
+    pub fn is_complete(&self) -> bool {
+        self.path.join(SUMMARY).exists()
+    }
+
+    /// What is known since the training is complete.
+    pub fn summary(&self) -> Result<Summary, Error> {
+        if !self.is_complete() {
+            let path = self.path.display();
+            return Err(Error::Run(format!(
+                "the training in {path} is not complete; go on with `esper train … --out {path} --resume`"
+            )));
+        }
+        self.read_json(SUMMARY)
+    }
+
+    /// Keeps everything that came of the training.
+    pub fn complete(&self, data: &Dataset, outcome: &Outcome) -> Result<Summary, Error> {
+        let Outcome { labels, policy, support, seconds } = outcome;
+        let columns = LabelColumns {
+            labels: &labels.values,
+            clusters: labels.clusters.as_ref().map(|c| (c.width(), c.probabilities())),
+        };
+        columns.write(data, &self.path.join(LABELS), true)?;
+        for (name, weights) in &labels.models {
+            self.write(&format!("{name}.safetensors"), weights)?;
+        }
+        self.write(POLICY, &policy.to_safetensors())?;
+        let agents = Agents {
+            interface: policy.interface().clone(),
+            labels: *policy.labels(),
+            support: support.clone(),
+        };
+        self.write_json(AGENT, &agents)?;
+        let summary = Summary { train_seconds: *seconds, findings: labels.findings.clone() };
+        self.write_json(SUMMARY, &summary)?;
+        // Complete: nothing to go on with any more.
+        let checkpoints = self.path.join(CHECKPOINTS);
+        fs::remove_dir_all(&checkpoints).map_err(|error| failed(&checkpoints, error))?;
+        Ok(summary)
+    }
+
+    /// The policy, and which targets it can be asked for.
+    pub fn policy(&self) -> Result<(MlpPolicy, Support), Error> {
+        self.summary()?;
+        let config = self.config()?;
+        let Agents { interface, labels, support } = self.read_json(AGENT)?;
+        let weights = self.read(POLICY)?;
+        let policy =
+            MlpPolicy::from_safetensors(&weights, &config.mlp, interface, labels, config.discount)?;
+        Ok((policy, support))
+    }
+
+    /// Appends a line of metrics.
+    pub fn record(
+        &self,
+        phase: &str,
+        step: usize,
+        metrics: &[(&'static str, f64)],
+    ) -> Result<(), Error> {
+        let mut line = serde_json::Map::new();
+        line.insert("phase".to_owned(), phase.into());
+        line.insert("step".to_owned(), step.into());
+        line.extend(metrics.iter().map(|&(name, value)| (name.to_owned(), value.into())));
+        let line = format!("{}\n", serde_json::Value::Object(line));
+        let _one_at_a_time = self.metrics.lock();
+        let path = self.path.join(METRICS);
+        let file = fs::OpenOptions::new().create(true).append(true).open(&path);
+        file.and_then(|mut file| file.write_all(line.as_bytes()))
+            .map_err(|error| failed(&path, error))
+    }
+
+    /// Keeps a checkpoint of a phase in place of the one before it.
+    pub fn keep(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
+        let metrics = fs::metadata(self.path.join(METRICS)).map_or(0, |file| file.len());
+        let name = format!("{CHECKPOINTS}/{phase}");
+        self.write(&name, &checkpoint::to_bytes(checkpoint, metrics))
+    }
+
+    /// The checkpoint of a phase, if there is one. Metrics that came after it are forgotten: they will come again.
+    pub fn kept(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
+        let path = self.path.join(CHECKPOINTS).join(phase);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            // A phase that begins anew: whatever it had recorded was lost with its checkpoint.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(&path, error)),
+        };
+        let (checkpoint, metrics) = checkpoint::from_bytes(&path, &bytes)?;
+        let path = self.path.join(METRICS);
+        let cut = fs::OpenOptions::new().write(true).open(&path).and_then(|file| {
+            let length = file.metadata()?.len();
+            file.set_len(length.min(metrics))
+        });
+        cut.map_err(|error| failed(&path, error))?;
+        Ok(Some(checkpoint))
+    }
+
+    fn make(&self, path: &Path) -> Result<(), Error> {
+        fs::create_dir_all(path).map_err(|error| failed(path, error))
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>, Error> {
+        let path = self.path.join(name);
+        fs::read(&path).map_err(|error| failed(&path, error))
+    }
+
+    fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
+        let bytes = self.read(name)?;
+        serde_json::from_slice(&bytes).map_err(|error| self.damaged(name, &error.to_string()))
+    }
+
+    /// Writes a file in one step: it is there whole, or as it was.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.path.join(name);
+        let mut file = PendingFile::create(&path, true)?;
+        file.write_all(bytes).map_err(|error| failed(&path, error))?;
+        Ok(file.finish()?)
+    }
+
+    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), Error> {
+        let mut bytes = serde_json::to_vec_pretty(value).expect("it can always be written");
+        bytes.push(b'\n');
+        self.write(name, &bytes)
+    }
+
+    fn damaged(&self, name: &str, reason: &str) -> Error {
+        Error::Run(format!("{} cannot be read: {reason}", self.path.join(name).display()))
+    }
+}
+
+impl Manifest {
+    fn of(plan: &Plan, data: &DataId) -> Self {
+        Manifest {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            method: plan.method,
+            policy: plan.policy,
+            seed: plan.seed,
+            data: data.clone(),
+        }
+    }
+}
+
+fn failed(path: &Path, error: std::io::Error) -> Error {
+    Error::Run(format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,265 @@
+//! The loop that every training goes through: steps, metrics, checkpoints, and being stopped.
+//!
+//! What a step draws at random follows from its number, never from the steps before it. So a checkpoint is the weights
+//! and what the optimisers remember, and going on from one gives the same bytes as never having stopped.
+
+use std::time::{Duration, Instant};
+
+use burn::module::Module;
+use burn::tensor::Gradients;
+use esper_nn::{AdamW, AdamWConfig, from_safetensors, to_safetensors};
+
+use crate::error::Error;
+
+/// Steps between two records of metrics, which are means over them; checkpoints are only made at those.
+pub const RECORD_EVERY: usize = 50;
+
+/// The least time between two checkpoints.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
+
+/// Who follows a training. All of it is optional.
+pub trait Monitor: Sync {
+    /// So many steps of a phase are done.
+    fn progress(&self, _phase: &str, _done: usize, _total: usize) {}
+
+    /// Means of what was measured over the last steps.
+    fn record(
+        &self,
+        _phase: &str,
+        _step: usize,
+        _metrics: &[(&'static str, f64)],
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Whether to stop as soon as possible.
+    fn stop(&self) -> bool {
+        false
+    }
+
+    /// Keeps a checkpoint in place of the one before it.
+    fn keep(&self, _phase: &str, _checkpoint: &Checkpoint) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The checkpoint that was kept of a phase, if any.
+    fn kept(&self, _phase: &str) -> Result<Option<Checkpoint>, Error> {
+        Ok(None)
+    }
+}
+
+/// Nobody.
+pub struct Unwatched;
+
+impl Monitor for Unwatched {}
+
+/// A training that can go on from here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The number of steps taken.
+    pub step: usize,
+    /// Weights and optimisers, in an order that the trained thing knows.
+    pub parts: Vec<Vec<u8>>,
+}
+
+/// How long to train, and how fast.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    pub(crate) steps: usize,
+    /// Whether the learning rate falls to zero, in a straight line, over the second half.
+    pub(crate) decay: bool,
+}
+
+impl Schedule {
+    /// The share of the learning rate that counts at a step.
+    fn pace(self, step: usize) -> f64 {
+        let left = (self.steps - step) as f64 / self.steps as f64;
+        if self.decay { (2.0 * left).min(1.0) } else { 1.0 }
+    }
+}
+
+/// Something that learns step by step.
+pub(crate) trait Learner {
+    /// Takes a step, at a share of its learning rates; gives what it measured.
+    fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)>;
+    /// Everything that a checkpoint has to hold.
+    fn parts(&self) -> Vec<Vec<u8>>;
+    /// Goes back to a checkpoint.
+    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error>;
+}
+
+/// Trains to the end of the schedule, from the checkpoint if there is one.
+pub(crate) fn train(
+    learner: &mut impl Learner,
+    phase: &str,
+    schedule: Schedule,
+    monitor: &dyn Monitor,
+) -> Result<(), Error> {
+    let mut start = 0;
+    if let Some(checkpoint) = monitor.kept(phase)? {
+        learner.restore(&checkpoint.parts)?;
+        start = checkpoint.step;
+    }
+    let mut kept = Instant::now();
+    let mut sums: Vec<(&'static str, f64)> = Vec::new();
+    let mut summed = 0;
+    for step in start..schedule.steps {
+        for (at, (name, value)) in learner.learn(step, schedule.pace(step)).into_iter().enumerate()
+        {
+            if !value.is_finite() {
+                return Err(Error::Diverged { phase: phase.to_owned(), step, what: name });
+            }
+            if summed == 0 {
+                sums.push((name, 0.0));
+            }
+            sums[at].1 += value;
+        }
+        summed += 1;
+        let done = step + 1;
+        monitor.progress(phase, done, schedule.steps);
+        let last = done == schedule.steps;
+        if done.is_multiple_of(RECORD_EVERY) || last {
+            sums.iter_mut().for_each(|(_, sum)| *sum /= summed as f64);
+            monitor.record(phase, done, &sums)?;
+            (sums, summed) = (Vec::new(), 0);
+            if last || monitor.stop() || kept.elapsed() > CHECKPOINT_EVERY {
+                monitor.keep(phase, &Checkpoint { step: done, parts: learner.parts() })?;
+                kept = Instant::now();
+            }
+        }
+        if monitor.stop() {
+            return Err(Error::Stopped);
+        }
+    }
+    Ok(())
+}
+
+/// A module and the optimiser that moves it.
+pub(crate) struct Trained<M> {
+    module: Option<M>,
+    optimizer: AdamW,
+    learning_rate: f64,
+}
+
+impl<M: Module> Trained<M> {
+    pub(crate) fn new(module: M, optimizer: &AdamWConfig, learning_rate: f64) -> Self {
+        Trained { module: Some(module), optimizer: optimizer.init(), learning_rate }
+    }
+
+    pub(crate) fn module(&self) -> &M {
+        self.module.as_ref().expect("there is a module between steps")
+    }
+
+    pub(crate) fn into_module(self) -> M {
+        self.module.expect("there is a module between steps")
+    }
+
+    /// Moves the module against its gradients, at a share of the learning rate.
+    pub(crate) fn step(&mut self, pace: f64, gradients: &mut Gradients) {
+        // Taken, not cloned: weights that nobody else holds are moved in place.
+        let module = self.module.take().expect("there is a module between steps");
+        self.module = Some(self.optimizer.step_part(self.learning_rate * pace, module, gradients));
+    }
+
+    /// Two parts of a checkpoint.
+    pub(crate) fn parts(&self) -> [Vec<u8>; 2] {
+        let module = self.module();
+        [to_safetensors(module), self.optimizer.to_safetensors(module)]
+    }
+
+    pub(crate) fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
+        let [module, optimizer] = parts else {
+            return Err(Error::Run("a checkpoint is not of this kind of model".to_owned()));
+        };
+        let restored = from_safetensors(self.module().clone(), module)?;
+        self.optimizer.restore(&restored, optimizer)?;
+        self.module = Some(restored);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Learns how many steps it took.
+    struct Counter(u8, usize);
+
+    impl Learner for Counter {
+        fn learn(&mut self, step: usize, _: f64) -> Vec<(&'static str, f64)> {
+            assert_eq!(step, usize::from(self.0));
+            self.0 += 1;
+            let value = if step == self.1 { f64::NAN } else { step as f64 };
+            vec![("value", value)]
+        }
+        fn parts(&self) -> Vec<Vec<u8>> {
+            vec![vec![self.0]]
+        }
+        fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
+            self.0 = parts[0][0];
+            Ok(())
+        }
+    }
+
+    #[derive(Default)]
+    struct Log {
+        records: Mutex<Vec<(usize, f64)>>,
+        checkpoint: Mutex<Option<Checkpoint>>,
+        stop_at: Option<usize>,
+        done: Mutex<usize>,
+    }
+
+    impl Monitor for Log {
+        fn progress(&self, _: &str, done: usize, _: usize) {
+            *self.done.lock().unwrap() = done;
+        }
+        fn record(
+            &self,
+            _: &str,
+            step: usize,
+            metrics: &[(&'static str, f64)],
+        ) -> Result<(), Error> {
+            self.records.lock().unwrap().push((step, metrics[0].1));
+            Ok(())
+        }
+        fn stop(&self) -> bool {
+            self.stop_at.is_some_and(|at| *self.done.lock().unwrap() >= at)
+        }
+        fn keep(&self, _: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
+            *self.checkpoint.lock().unwrap() = Some(checkpoint.clone());
+            Ok(())
+        }
+        fn kept(&self, _: &str) -> Result<Option<Checkpoint>, Error> {
+            Ok(self.checkpoint.lock().unwrap().clone())
+        }
+    }
+
+    const SCHEDULE: Schedule = Schedule { steps: 120, decay: true };
+
+    #[test]
+    fn going_on_gives_the_same_records_as_never_stopping() {
+        let whole = Log::default();
+        train(&mut Counter(0, 999), "count", SCHEDULE, &whole).unwrap();
+        assert_eq!(*whole.records.lock().unwrap(), [(50, 24.5), (100, 74.5), (120, 109.5)]);
+
+        let stopped = Log { stop_at: Some(100), ..Log::default() };
+        let result = train(&mut Counter(0, 999), "count", SCHEDULE, &stopped);
+        assert!(matches!(result, Err(Error::Stopped)));
+        let resumed = Log { stop_at: None, ..stopped };
+        train(&mut Counter(0, 999), "count", SCHEDULE, &resumed).unwrap();
+        assert_eq!(*resumed.records.lock().unwrap(), *whole.records.lock().unwrap());
+    }
+
+    #[test]
+    fn a_number_that_runs_away_ends_the_training() {
+        let error = train(&mut Counter(0, 7), "count", SCHEDULE, &Unwatched).unwrap_err();
+        assert!(matches!(error, Error::Diverged { step: 7, .. }), "{error}");
+    }
+
+    #[test]
+    fn the_learning_rate_falls_over_the_second_half() {
+        let schedule = Schedule { steps: 100, decay: true };
+        assert_eq!([0, 50, 75, 99].map(|step| schedule.pace(step)), [1.0, 1.0, 0.5, 0.02]);
+    }
+}

@@ -1,0 +1,168 @@
+//! Batches of whole trajectories as tensors, and which of them are held out.
+
+use burn::tensor::{Device, Tensor};
+use esper_data::{Dataset, PackedBatch, Rng, Seed};
+use esper_nn::RowsIn;
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+
+use crate::actions::{ActionHead, Taken};
+use crate::error::Error;
+use crate::features::{Column, Encoding, encode};
+
+/// How observations and actions of a data set enter networks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Of observations.
+    pub observation: Encoding,
+    /// Of actions, which networks also put out.
+    pub action: ActionHead,
+}
+
+impl Interface {
+    /// Real numbers are scaled by what is in the data.
+    pub fn of(data: &Dataset) -> Self {
+        let metadata = data.metadata();
+        let observation = Encoding::fit(&metadata.observation_space, data.observations().view());
+        let action = Encoding::fit(&metadata.action_space, data.actions().view());
+        Interface { observation, action: ActionHead::new(action) }
+    }
+
+    /// The number of features of an observation and an action together.
+    pub fn width(&self) -> usize {
+        self.observation.width() + self.action.encoding().width()
+    }
+
+    /// The observations that steps act on.
+    pub fn states(&self, data: &Dataset, observation_rows: &[usize], device: &Device) -> RowsIn {
+        encode(&[self.observations(data, observation_rows)], device)
+    }
+
+    /// Those with the actions taken.
+    pub fn states_and_actions(&self, data: &Dataset, rows: &StepRows, device: &Device) -> RowsIn {
+        let action = Column {
+            encoding: self.action.encoding(),
+            cells: data.actions().view(),
+            rows: &rows.steps,
+        };
+        encode(&[self.observations(data, &rows.observations), action], device)
+    }
+
+    fn observations<'a>(&'a self, data: &'a Dataset, rows: &'a [usize]) -> Column<'a> {
+        Column { encoding: &self.observation, cells: data.observations().view(), rows }
+    }
+
+    /// The actions taken, as a loss wants them.
+    pub fn taken(&self, data: &Dataset, step_rows: &[usize], device: &Device) -> Taken {
+        self.action.taken(data.actions().view(), step_rows, device)
+    }
+}
+
+/// Steps of a data set: their rows among the actions, and among the observations.
+#[derive(Clone, Debug, Default)]
+pub struct StepRows {
+    /// Rows of actions and rewards.
+    pub steps: Vec<usize>,
+    /// Rows of the observations acted on.
+    pub observations: Vec<usize>,
+}
+
+impl StepRows {
+    /// All steps of some episodes, one episode after the other.
+    pub fn of_episodes(data: &Dataset, episodes: &[usize]) -> Self {
+        let mut rows = StepRows::default();
+        for &episode in episodes {
+            let observations = data.episode_observations(episode);
+            rows.steps.extend(data.episode_steps(episode));
+            rows.observations.extend(observations.start..observations.end - 1);
+        }
+        rows
+    }
+}
+
+/// Whole trajectories, packed by time, longest first.
+pub(crate) struct Trajectories {
+    pub(crate) packed: PackedBatch,
+    pub(crate) states: RowsIn,
+    pub(crate) states_and_actions: RowsIn,
+    pub(crate) taken: Taken,
+    /// The observations that follow: `[rows, features]`.
+    pub(crate) following: Tensor<2>,
+}
+
+impl Trajectories {
+    pub(crate) fn new(
+        data: &Dataset,
+        interface: &Interface,
+        episodes: &[usize],
+        device: &Device,
+    ) -> Self {
+        let mut packed = PackedBatch::new();
+        packed.fill(data, episodes);
+        let rows = StepRows {
+            steps: packed.step_rows().to_vec(),
+            observations: packed.observation_rows().to_vec(),
+        };
+        let next: Vec<usize> = rows.observations.iter().map(|row| row + 1).collect();
+        let following = interface.observation.dense(data.observations().view(), &next, device);
+        Trajectories {
+            states: interface.states(data, &rows.observations, device),
+            states_and_actions: interface.states_and_actions(data, &rows, device),
+            taken: interface.taken(data, &rows.steps, device),
+            following,
+            packed,
+        }
+    }
+
+    pub(crate) fn offsets(&self) -> &[usize] {
+        self.packed.offsets()
+    }
+
+    /// For every row the row of a step drawn uniformly from 0..=t of the same trajectory.
+    pub(crate) fn past(&self, rng: &mut Rng) -> Vec<u32> {
+        let offsets = self.offsets();
+        let mut rows = Vec::with_capacity(self.packed.rows());
+        for (time, &size) in self.packed.batch_sizes().iter().enumerate() {
+            rows.extend((0..size).map(|at| (offsets[rng.random_range(0..=time)] + at) as u32));
+        }
+        rows
+    }
+}
+
+/// Episodes that are learned from, and episodes that what was learned is held against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// To learn from.
+    pub train: Vec<usize>,
+    /// To test on.
+    pub held_out: Vec<usize>,
+}
+
+/// The most episodes that are held out: more would not make the measures much sharper.
+const MOST_HELD_OUT: usize = 5_000;
+
+/// With fewer episodes than this there is nothing to hold out.
+pub const FEWEST_EPISODES: usize = 20;
+
+impl Split {
+    /// Holds out a share of the episodes, at least two of them.
+    pub fn new(data: &Dataset, share: f64, seed: Seed) -> Result<Self, Error> {
+        let episodes = data.episodes();
+        if episodes < FEWEST_EPISODES {
+            return Err(Error::Unsuitable(format!(
+                "the data has {episodes} episodes; at least {FEWEST_EPISODES} are needed to learn from some and test on others"
+            )));
+        }
+        let held_out = ((episodes as f64 * share).round() as usize).clamp(2, MOST_HELD_OUT);
+        let mut order: Vec<usize> = (0..episodes).collect();
+        order.shuffle(&mut seed.rng());
+        let train = order.split_off(held_out.min(episodes / 2));
+        Ok(Split { train, held_out: order })
+    }
+
+    /// Draws episodes to learn from, with replacement.
+    pub(crate) fn draw(&self, count: usize, rng: &mut Rng) -> Vec<usize> {
+        (0..count).map(|_| self.train[rng.random_range(0..self.train.len())]).collect()
+    }
+}
