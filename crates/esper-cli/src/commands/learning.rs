@@ -141,6 +141,8 @@ impl Job<'_> {
         board: &Board,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<(RunFolder, Summary), Error> {
+        // Before there is a folder: what cannot be trained leaves nothing behind.
+        self.plan.check(data)?;
         let started = self.path.join("manifest.json").exists();
         let folder = if self.resume && started {
             RunFolder::resume(self.path, self.plan, id)?

@@ -70,7 +70,8 @@ impl RowsIn {
     }
 }
 
-/// `x · W + b`, cut at zero if `relu`. `weight` is `[features, outputs]`; the result `[rows, outputs]`.
+/// `x · W + b`, cut at zero if `relu`. `weight` is `[features, outputs]`; the result `[rows, outputs]`. An input with
+/// fewer features than the weights have rows counts as filled up with zeros.
 pub(crate) fn linear(
     input: &RowsIn,
     weight: Tensor<2>,
@@ -132,9 +133,11 @@ impl Op<3> for Linear {
         let (sparse_weights, dense_weights) =
             weight.get().split_at(self.sparse_features() * outputs);
         assert!(
-            dense.width() == 0 || dense_weights.len() == dense.width() * outputs,
+            dense_weights.len() >= dense.width() * outputs,
             "the weights have a row for every feature"
         );
+        // Features that are left out at the end count as zeros.
+        let dense_weights = &dense_weights[..dense.width() * outputs];
         let mut output = match dense.width() {
             0 => Buffer::zeros(count * outputs),
             _ => Buffer::any(count * outputs),
@@ -174,16 +177,18 @@ impl Op<3> for Linear {
 
         let dense_gradient = (dense_needed && dense.width() > 0).then(|| {
             let mut result = Buffer::any(dense.get().len());
-            let weights = Matrix::rows(&weight.get()[sparse_size..], outputs);
+            let dense_size = dense.width() * outputs;
+            let weights = &weight.get()[sparse_size..sparse_size + dense_size];
+            let weights = Matrix::rows(weights, outputs);
             multiply(&mut result, Into::Replace, Matrix::rows(gradient, outputs), weights.t());
             Values::new(result, [dense.rows(), dense.width()])
         });
         let weight_gradient = weight_needed.then(|| {
             let mut result = Buffer::any(weight.get().len());
-            let (sparse_part, dense_part) = result.split_at_mut(sparse_size);
-            if dense.width() == 0 {
-                dense_part.fill(0.0);
-            } else {
+            let (sparse_part, rest) = result.split_at_mut(sparse_size);
+            let (dense_part, left_out) = rest.split_at_mut(dense.width() * outputs);
+            left_out.fill(0.0);
+            if dense.width() > 0 {
                 let x = Matrix::rows(dense.get(), dense.width());
                 multiply(dense_part, Into::Replace, x.t(), Matrix::rows(gradient, outputs));
             }
@@ -244,7 +249,9 @@ mod tests {
             let matrices = vec![random([4, 6], 1)];
             check("sparse", &Inputs { matrices, vectors: vectors.clone() }, Some(sparse()), relu);
             let matrices = vec![random([7, 6], 1), random([5, 3], 2)];
-            check("both", &Inputs { matrices, vectors }, Some(sparse()), relu);
+            check("both", &Inputs { matrices, vectors: vectors.clone() }, Some(sparse()), relu);
+            let matrices = vec![random([9, 6], 1), random([5, 3], 2)];
+            check("two left out", &Inputs { matrices, vectors }, Some(sparse()), relu);
         }
     }
 

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use esper_data::{Checksums, DataError, Dataset, LabelColumns, PendingFile};
 use serde::de::DeserializeOwned;
@@ -14,7 +13,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::policy::{LabelInput, MlpPolicy, Support};
 use crate::relabel::Findings;
-use crate::training::Checkpoint;
+use crate::training::{Checkpoint, Monitor};
 use crate::trajectories::Interface;
 
 /// What was trained on what.
@@ -81,7 +80,6 @@ pub struct Agents {
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
-    metrics: Mutex<()>,
 }
 
 const MANIFEST: &str = "manifest.json";
@@ -96,7 +94,7 @@ const CHECKPOINTS: &str = "checkpoints";
 impl RunFolder {
     /// Starts a run in a folder that is new or empty.
     pub fn create(path: &Path, plan: &Plan, data: &DataId) -> Result<Self, Error> {
-        let folder = RunFolder { path: path.to_owned(), metrics: Mutex::new(()) };
+        let folder = RunFolder { path: path.to_owned() };
         if folder.path.join(MANIFEST).exists() {
             return Err(Error::Data(DataError::Exists(path.to_owned())));
         }
@@ -108,7 +106,7 @@ impl RunFolder {
 
     /// Opens a run that was started, complete or not.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let folder = RunFolder { path: path.to_owned(), metrics: Mutex::new(()) };
+        let folder = RunFolder { path: path.to_owned() };
         if !path.is_dir() {
             return Err(Error::Run(format!("there is no folder {}", path.display())));
         }
@@ -133,7 +131,10 @@ impl RunFolder {
             () if theirs.seed != ours.seed => "seed",
             () if theirs.data != ours.data => "data",
             () if !same_config => "configuration",
-            () => return Ok(folder),
+            () => {
+                folder.forget_metrics()?;
+                return Ok(folder);
+            }
         };
         Err(Error::Run(format!(
             "{} was started with another {different}; go on with the same, or start again elsewhere",
@@ -214,49 +215,24 @@ impl RunFolder {
         Ok((policy, support))
     }
 
-    /// Appends a line of metrics.
-    pub fn record(
-        &self,
-        phase: &str,
-        step: usize,
-        metrics: &[(&'static str, f64)],
-    ) -> Result<(), Error> {
-        let mut line = serde_json::Map::new();
-        line.insert("phase".to_owned(), phase.into());
-        line.insert("step".to_owned(), step.into());
-        line.extend(metrics.iter().map(|&(name, value)| (name.to_owned(), value.into())));
-        let line = format!("{}\n", serde_json::Value::Object(line));
-        let _one_at_a_time = self.metrics.lock();
-        let path = self.path.join(METRICS);
-        let file = fs::OpenOptions::new().create(true).append(true).open(&path);
-        file.and_then(|mut file| file.write_all(line.as_bytes()))
-            .map_err(|error| failed(&path, error))
-    }
-
-    /// Keeps a checkpoint of a phase in place of the one before it.
-    pub fn keep(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
-        let metrics = fs::metadata(self.path.join(METRICS)).map_or(0, |file| file.len());
-        let name = format!("{CHECKPOINTS}/{phase}");
-        self.write(&name, &checkpoint::to_bytes(checkpoint, metrics))
-    }
-
-    /// The checkpoint of a phase, if there is one. Metrics that came after it are forgotten: they will come again.
-    pub fn kept(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
-        let path = self.path.join(CHECKPOINTS).join(phase);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            // A phase that begins anew: whatever it had recorded was lost with its checkpoint.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(&path, error)),
-        };
-        let (checkpoint, metrics) = checkpoint::from_bytes(&path, &bytes)?;
-        let path = self.path.join(METRICS);
-        let cut = fs::OpenOptions::new().write(true).open(&path).and_then(|file| {
-            let length = file.metadata()?.len();
-            file.set_len(length.min(metrics))
-        });
-        cut.map_err(|error| failed(&path, error))?;
-        Ok(Some(checkpoint))
+    /// Metrics that came after the last checkpoint are forgotten: they will come again.
+    fn forget_metrics(&self) -> Result<(), Error> {
+        let (folder, path) = (self.path.join(CHECKPOINTS), self.path.join(METRICS));
+        if self.is_complete() || !path.exists() {
+            return Ok(());
+        }
+        let mut known = 0;
+        for entry in fs::read_dir(&folder).map_err(|error| failed(&folder, error))? {
+            let entry = entry.map_err(|error| failed(&folder, error))?.path();
+            // What was being written when everything ended has a name of its own.
+            if !entry.extension().is_some_and(|extension| extension == "partial") {
+                let bytes = fs::read(&entry).map_err(|error| failed(&entry, error))?;
+                known = known.max(checkpoint::from_bytes(&entry, &bytes)?.1);
+            }
+        }
+        let file = fs::OpenOptions::new().write(true).open(&path);
+        let cut = file.and_then(|file| file.set_len(file.metadata()?.len().min(known)));
+        cut.map_err(|error| failed(&path, error))
     }
 
     fn make(&self, path: &Path) -> Result<(), Error> {
@@ -289,6 +265,41 @@ impl RunFolder {
 
     fn damaged(&self, name: &str, reason: &str) -> Error {
         Error::Run(format!("{} cannot be read: {reason}", self.path.join(name).display()))
+    }
+}
+
+/// Keeps metrics and checkpoints; shows nothing and never stops.
+impl Monitor for RunFolder {
+    fn record(
+        &self,
+        phase: &str,
+        step: usize,
+        metrics: &[(&'static str, f64)],
+    ) -> Result<(), Error> {
+        let mut line = serde_json::Map::new();
+        line.insert("phase".to_owned(), phase.into());
+        line.insert("step".to_owned(), step.into());
+        line.extend(metrics.iter().map(|&(name, value)| (name.to_owned(), value.into())));
+        let line = format!("{}\n", serde_json::Value::Object(line));
+        let path = self.path.join(METRICS);
+        let file = fs::OpenOptions::new().create(true).append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+        written.map_err(|error| failed(&path, error))
+    }
+
+    fn keep(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
+        let metrics = fs::metadata(self.path.join(METRICS)).map_or(0, |file| file.len());
+        let name = format!("{CHECKPOINTS}/{phase}");
+        self.write(&name, &checkpoint::to_bytes(checkpoint, metrics))
+    }
+
+    fn kept(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
+        let path = self.path.join(CHECKPOINTS).join(phase);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(checkpoint::from_bytes(&path, &bytes)?.0)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(&path, error)),
+        }
     }
 }
 

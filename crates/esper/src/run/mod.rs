@@ -98,14 +98,29 @@ pub struct Outcome {
 }
 
 impl Plan {
+    /// Whether there is any sense in training on this data.
+    pub fn check(&self, data: &Dataset) -> Result<(), Error> {
+        self.config.check()?;
+        self.split(data).map(|_| ())
+    }
+
+    fn split(&self, data: &Dataset) -> Result<Split, Error> {
+        Split::new(data, self.config.held_out, self.stream().named("split"))
+    }
+
+    /// Where everything random in a training comes from.
+    fn stream(&self) -> Seed {
+        Seed::new(self.seed).named("train")
+    }
+
     /// Trains.
     pub fn train(&self, data: &Dataset, monitor: &dyn Monitor) -> Result<Outcome, Error> {
         let started = Instant::now();
         let Plan { method, config, .. } = self;
         config.check()?;
-        let seed = Seed::new(self.seed).named("train");
+        let seed = self.stream();
         let interface = Interface::of(data);
-        let split = Split::new(data, config.held_out, seed.named("split"))?;
+        let split = self.split(data)?;
         let context = Context {
             data,
             interface: &interface,

@@ -219,3 +219,50 @@ impl Learner for Adversaries<'_> {
         self.phi.restore(phi)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Preset};
+    use esper_data::{Cells, Columns, Dataset, End, Metadata, Provenance, Seed, Space};
+
+    /// Cutting gradients does not cut values: a cluster sums up the whole rest of its trajectory either way.
+    #[test]
+    fn truncation_is_for_gradients_only() {
+        let lengths = vec![9, 1, 4, 7, 4];
+        let steps: usize = lengths.iter().sum();
+        let metadata = Metadata {
+            task: None,
+            seed: None,
+            observation_space: Space::Discrete { n: 5 },
+            action_space: Space::Discrete { n: 2 },
+        };
+        let columns = Columns {
+            ends: vec![End::default(); lengths.len()],
+            observations: Cells::Byte(
+                (0..steps + lengths.len()).map(|at| (at % 5) as u8).collect(),
+            ),
+            actions: Cells::Byte((0..steps).map(|at| (at % 2) as u8).collect()),
+            rewards: vec![0.0; steps],
+            provenance: Provenance::default(),
+            lengths,
+        };
+        let data = Dataset::new(metadata, columns).unwrap();
+        let interface = Interface::of(&data);
+        let mut config = Config::preset(Preset::Quick, None).cluster;
+        config.hidden = 8;
+        let device = Device::flex().autodiff();
+        let model = ClusterModel::new(&config, &interface, &device, &mut Seed::new(0).rng());
+        let batch = Trajectories::new(&data, &interface, &[0, 1, 2, 3, 4], &device);
+        let logits = |truncate: usize| -> Vec<f32> {
+            let logits = model.logits(&batch, truncate, &mut Noise::new(0));
+            logits.into_data().try_to_vec().unwrap()
+        };
+        let whole = logits(usize::MAX);
+        for truncate in [1, 2, 3, 8, 9] {
+            for (whole, part) in whole.iter().zip(logits(truncate)) {
+                assert!((whole - part).abs() < 1e-5, "{truncate}: {whole} {part}");
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::tensor::Device;
 use esper_data::{Dataset, Rng};
 use rand::RngExt;
+use rand::seq::SliceRandom;
 
 use super::cluster::ClusterModel;
 use crate::error::Error;
@@ -101,7 +102,7 @@ impl Clusters {
     /// Draws the cluster of a step: appends one category a group, as columns of `[width]`.
     pub fn draw(&self, step: usize, rng: &mut Rng, columns: &mut Vec<u32>) {
         for group in 0..self.groups {
-            columns.push(self.column(step, group, rng.random()));
+            columns.push(at_quantile(&self.possible(step, group), rng.random()));
         }
     }
 
@@ -116,53 +117,78 @@ impl Clusters {
         (0..self.groups).map(likeliest).collect()
     }
 
-    /// The column of the category at a quantile (from 0 to 1) of a group's distribution.
-    fn column(&self, step: usize, group: usize, quantile: f64) -> u32 {
-        let weights = self.group(step, group);
-        let total: u32 = weights.iter().map(|&weight| u32::from(weight)).sum();
-        let mut left = quantile * f64::from(total);
-        let category = weights.iter().position(|&weight| {
-            left -= f64::from(weight);
-            left < 0.0
-        });
-        (group * self.categories + category.unwrap_or(0)) as u32
-    }
-
-    /// Clusters with weights that stand for the whole distribution of a step: all there are, if those are no more than
-    /// `samples`; otherwise so many draws, spread evenly over the distribution of every group.
+    /// Clusters with weights that stand for the whole distribution of a step: all that are possible, if those are no more
+    /// than `samples`; otherwise so many draws, spread evenly over the distribution of every group, equal ones put
+    /// together.
     pub fn representatives(&self, step: usize, samples: usize, rng: &mut Rng) -> Representatives {
-        let mut columns = Vec::new();
-        if self.groups == 1 && self.categories <= samples {
-            let weights = self.group(step, 0);
-            let total: f32 = weights.iter().map(|&weight| f32::from(weight)).sum();
-            let mut kept = Vec::new();
-            for (category, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0)
-            {
-                columns.push(category as u32);
-                kept.push(f32::from(weight) / total);
-            }
-            return Representatives { columns, weights: kept };
+        let possible: Vec<Vec<(u32, f64)>> =
+            (0..self.groups).map(|group| self.possible(step, group)).collect();
+        let count = possible.iter().try_fold(1usize, |all, group| all.checked_mul(group.len()));
+        if count.is_some_and(|count| count <= samples) {
+            return all_combinations(&possible);
         }
         // A Latin hypercube: every group sees every stratum once, in an order of its own.
-        let mut orders = Vec::with_capacity(self.groups);
-        for _ in 0..self.groups {
-            orders.push(shuffled(samples, rng));
-        }
-        for sample in 0..samples {
-            for (group, order) in orders.iter().enumerate() {
-                let quantile = (order[sample] as f64 + rng.random::<f64>()) / samples as f64;
-                columns.push(self.column(step, group, quantile));
+        let mut drawn = vec![0; samples * self.groups];
+        let mut order: Vec<usize> = (0..samples).collect();
+        for (at, group) in possible.iter().enumerate() {
+            order.shuffle(rng);
+            for (sample, stratum) in order.iter().enumerate() {
+                let quantile = (*stratum as f64 + rng.random::<f64>()) / samples as f64;
+                drawn[sample * self.groups + at] = at_quantile(group, quantile);
             }
         }
-        Representatives { columns, weights: vec![1.0 / samples as f32; samples] }
+        let mut distinct = Representatives { columns: Vec::new(), weights: Vec::new() };
+        for cluster in drawn.chunks_exact(self.groups) {
+            let same =
+                distinct.columns.chunks_exact(self.groups).position(|other| other == cluster);
+            match same {
+                Some(at) => distinct.weights[at] += 1.0 / samples as f32,
+                None => {
+                    distinct.columns.extend_from_slice(cluster);
+                    distinct.weights.push(1.0 / samples as f32);
+                }
+            }
+        }
+        distinct
+    }
+
+    /// The columns of a group that a step can have, with their probabilities.
+    fn possible(&self, step: usize, group: usize) -> Vec<(u32, f64)> {
+        let weights = self.group(step, group);
+        let total: u32 = weights.iter().map(|&weight| u32::from(weight)).sum();
+        let column = |category: usize| (group * self.categories + category) as u32;
+        let chances = weights.iter().enumerate().filter(|(_, weight)| **weight > 0);
+        chances.map(|(at, &weight)| (column(at), f64::from(weight) / f64::from(total))).collect()
     }
 }
 
-fn shuffled(count: usize, rng: &mut Rng) -> Vec<usize> {
-    use rand::seq::SliceRandom;
-    let mut order: Vec<usize> = (0..count).collect();
-    order.shuffle(rng);
-    order
+/// The column at a quantile (from 0 to 1) of a distribution.
+fn at_quantile(distribution: &[(u32, f64)], quantile: f64) -> u32 {
+    let mut left = quantile;
+    let found = distribution.iter().find(|(_, probability)| {
+        left -= probability;
+        left < 0.0
+    });
+    found.or(distribution.last()).map_or(0, |(column, _)| *column)
+}
+
+/// Every combination of one column a group, with its probability.
+fn all_combinations(groups: &[Vec<(u32, f64)>]) -> Representatives {
+    let mut combinations: Vec<(Vec<u32>, f64)> = vec![(Vec::new(), 1.0)];
+    for group in groups {
+        combinations = combinations
+            .iter()
+            .flat_map(|(columns, weight)| {
+                group.iter().map(move |&(column, probability)| {
+                    ([&columns[..], &[column]].concat(), weight * probability)
+                })
+            })
+            .collect();
+    }
+    Representatives {
+        columns: combinations.iter().flat_map(|(columns, _)| columns.clone()).collect(),
+        weights: combinations.iter().map(|(_, weight)| *weight as f32).collect(),
+    }
 }
 
 /// Clusters that stand for the distribution of a step.
@@ -193,7 +219,7 @@ mod tests {
     use super::*;
     use esper_data::Seed;
 
-    /// Weights 3 : 1 in one group; a certain category and an even split in two.
+    /// Weights 3 : 1 in one group; a certain category and an even split in two; two even splits.
     #[test]
     fn representatives_stand_for_the_distribution() {
         let mut rng = Seed::new(0).rng();
@@ -201,12 +227,17 @@ mod tests {
         let all = one.representatives(0, 8, &mut rng);
         assert_eq!((all.columns, all.weights), (vec![0, 2], vec![0.75, 0.25]));
 
-        let two = Clusters::new(2, 2, vec![0, 255, 127, 127]);
-        let drawn = two.representatives(0, 8, &mut rng);
-        assert!(drawn.columns.iter().step_by(2).all(|&column| column == 1));
-        let second = drawn.columns.iter().skip(1).step_by(2);
-        assert_eq!(second.filter(|&&column| column == 2).count(), 4);
-        assert_eq!(drawn.weights.iter().sum::<f32>(), 1.0);
+        let two = Clusters::new(2, 2, vec![0, 255, 100, 100]);
+        let all = two.representatives(0, 8, &mut rng);
+        assert_eq!((all.columns, all.weights), (vec![1, 2, 1, 3], vec![0.5, 0.5]));
+
+        // Four possible, two draws: each half of both distributions once.
+        let many = Clusters::new(2, 2, vec![100, 100, 100, 100]);
+        let drawn = many.representatives(0, 2, &mut rng);
+        assert_eq!(drawn.weights, [0.5, 0.5]);
+        let mut columns = drawn.columns;
+        columns.sort_unstable();
+        assert_eq!(columns, [0, 1, 2, 3]);
     }
 
     #[test]

@@ -56,17 +56,50 @@ pub(crate) fn examine(
     clusters: &Clusters,
     phase: &str,
 ) -> Result<Clustering, Error> {
-    let predictor = train_predictor(context, config, clusters, phase)?.valid();
+    let leakage = leakage(context, config, clusters, phase)?;
     let (theta, device) = (theta.valid(), Device::flex());
-    let mut rng = context.seed.named(phase).named("examine").rng();
-    let noise = &mut Noise::new(0);
-    let mut gains = Vec::new();
-    let (mut baseline_sum, mut action_sum, mut steps) = (0.0, 0.0, 0);
+    let mut rng = context.seed.named(phase).named("actions").rng();
+    let (mut action_sum, mut steps) = (0.0, 0);
     let mut counts: HashMap<Vec<u32>, usize> = HashMap::new();
     for episodes in context.split.held_out.chunks(EPISODES_AT_ONCE) {
         let batch = Trajectories::new(context.data, context.interface, episodes, &device);
         let past = drawn(clusters, &batch, &mut rng).to_dense(&device);
-        let (with_clusters, without) = predictor.forward(&batch, past, noise);
+        let predicted = theta.actions.forward(&batch, past, &mut Noise::new(0));
+        let loss = context.interface.action.loss(predicted, &batch.taken).into_scalar::<f32>();
+        action_sum += f64::from(loss) * batch.packed.rows() as f64;
+        steps += batch.packed.rows();
+        for &step in batch.packed.step_rows() {
+            *counts.entry(clusters.likeliest(step)).or_default() += 1;
+        }
+    }
+    let shares = counts.values().map(|&count| count as f64 / steps as f64);
+    // Summed in a fixed order: that of a hash map changes from run to run.
+    let mut entropies: Vec<f64> = shares.clone().map(|share| -share * share.ln()).collect();
+    entropies.sort_by(f64::total_cmp);
+    Ok(Clustering {
+        leakage,
+        action_loss: action_sum / steps as f64,
+        clusters_used: shares.filter(|&share| share >= 1e-3).count(),
+        clusters_effective: entropies.iter().sum::<f64>().exp(),
+    })
+}
+
+/// Trains a fresh predictor on the clusters, and sees how much they help it on held-out trajectories.
+fn leakage(
+    context: &Context<'_>,
+    config: &Config,
+    clusters: &Clusters,
+    phase: &str,
+) -> Result<Leakage, Error> {
+    let predictor = train_predictor(context, config, clusters, phase)?.valid();
+    let device = Device::flex();
+    let mut rng = context.seed.named(phase).named("held-out").rng();
+    let mut gains = Vec::new();
+    let mut baseline_sum = 0.0;
+    for episodes in context.split.held_out.chunks(EPISODES_AT_ONCE) {
+        let batch = Trajectories::new(context.data, context.interface, episodes, &device);
+        let past = drawn(clusters, &batch, &mut rng).to_dense(&device);
+        let (with_clusters, without) = predictor.forward(&batch, past, &mut Noise::new(0));
         let losses = row_losses(with_clusters, &batch.following);
         let baselines = row_losses(without, &batch.following);
         for episode in 0..episodes.len() {
@@ -79,26 +112,9 @@ pub(crate) fn examine(
             gains.push(mean(&baselines) - mean(&losses));
             baseline_sum += mean(&baselines);
         }
-        let past = drawn(clusters, &batch, &mut rng).to_dense(&device);
-        let predicted = theta.actions.forward(&batch, past, noise);
-        let loss = context.interface.action.loss(predicted, &batch.taken).into_scalar::<f32>();
-        action_sum += f64::from(loss) * batch.packed.rows() as f64;
-        steps += batch.packed.rows();
-        for &step in batch.packed.step_rows() {
-            *counts.entry(clusters.likeliest(step)).or_default() += 1;
-        }
     }
-    let shares = counts.values().map(|&count| count as f64 / steps as f64);
-    // Summed in a fixed order: that of a hash map changes from run to run.
-    let mut entropies: Vec<f64> = shares.clone().map(|share| -share * share.ln()).collect();
-    entropies.sort_by(f64::total_cmp);
     let (mean, stderr) = mean_and_error(&gains);
-    Ok(Clustering {
-        leakage: Leakage { mean, stderr, baseline: baseline_sum / gains.len() as f64 },
-        action_loss: action_sum / steps as f64,
-        clusters_used: shares.filter(|&share| share >= 1e-3).count(),
-        clusters_effective: entropies.iter().sum::<f64>().exp(),
-    })
+    Ok(Leakage { mean, stderr, baseline: baseline_sum / gains.len() as f64 })
 }
 
 /// Held-out episodes that go through the networks at once.
@@ -199,6 +215,10 @@ fn mean_and_error(values: &[f64]) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Preset;
+    use crate::{Interface, Split, Unwatched};
+    use esper_data::{Cells, Columns, Dataset, End, Metadata, Provenance, Space};
+    use rand::RngExt;
 
     #[test]
     fn clean_is_within_noise_or_tolerance() {
@@ -207,6 +227,56 @@ mod tests {
         assert!(leakage(0.1, 0.06).is_clean(0.0));
         assert!(!leakage(0.1, 0.04).is_clean(0.0));
         assert!(leakage(0.01, 0.0).is_clean(0.02));
+    }
+
+    /// Clusters that are the outcome of a coin, and clusters that are another coin.
+    #[test]
+    fn clusters_that_tell_the_future_are_found_out() {
+        let mut rng = Seed::new(0).rng();
+        let (mut states, mut telling, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+        let probabilities = |category: bool| if category { [0, 255] } else { [255, 0] };
+        for _ in 0..2_000 {
+            let coin: bool = rng.random();
+            states.extend([0, 1 + u8::from(coin)]);
+            telling.extend(probabilities(coin));
+            silent.extend(probabilities(rng.random()));
+        }
+        let metadata = Metadata {
+            task: None,
+            seed: None,
+            observation_space: Space::Discrete { n: 3 },
+            action_space: Space::Discrete { n: 2 },
+        };
+        let columns = Columns {
+            lengths: vec![1; 2_000],
+            ends: vec![End { terminated: true, truncated: false }; 2_000],
+            observations: Cells::Byte(states),
+            actions: Cells::Byte(vec![0; 2_000]),
+            rewards: vec![0.0; 2_000],
+            provenance: Provenance::default(),
+        };
+        let data = Dataset::new(metadata, columns).unwrap();
+        let (interface, seed) = (Interface::of(&data), Seed::new(1));
+        let split = Split::new(&data, 0.2, seed).unwrap();
+        let context = Context {
+            data: &data,
+            interface: &interface,
+            split: &split,
+            discount: 1.0,
+            seed,
+            monitor: &Unwatched,
+        };
+        let mut config = Config::preset(Preset::Quick, Some("gambling"));
+        (config.cluster.rep_size, config.cluster.hidden) = (2, 32);
+        let measured = |probabilities| {
+            leakage(&context, &config, &Clusters::new(1, 2, probabilities), "leakage").unwrap()
+        };
+        // A fair coin: variance 1/4 in two of three features.
+        let told = measured(telling);
+        assert!((told.baseline - 0.5 / 3.0).abs() < 0.01, "{told:?}");
+        assert!((told.mean - told.baseline).abs() < 0.01 && !told.is_clean(0.02), "{told:?}");
+        let nothing = measured(silent);
+        assert!(nothing.mean.abs() < 0.01 && nothing.is_clean(0.02), "{nothing:?}");
     }
 
     #[test]

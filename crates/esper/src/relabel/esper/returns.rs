@@ -22,7 +22,7 @@ pub(crate) struct ReturnPredictor {
 }
 
 /// Steps that are labelled at once; whole episodes of them.
-const STEPS_AT_ONCE: usize = 1_024;
+const STEPS_AT_ONCE: usize = 2_048;
 
 impl ReturnPredictor {
     /// Learns the average returns of clusters that do not change any more.

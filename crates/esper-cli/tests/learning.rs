@@ -1,0 +1,170 @@
+//! `train`, `eval` and `run` as their users meet them, with networks too small to learn much.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const SMALL: [&str; 20] = [
+    "--set",
+    "cluster.steps=60",
+    "--set",
+    "cluster.hidden=16",
+    "--set",
+    "cluster.batch=20",
+    "--set",
+    "leakage.steps=30",
+    "--set",
+    "returns.steps=60",
+    "--set",
+    "returns.batch=50",
+    "--set",
+    "returns.hidden=16",
+    "--set",
+    "mlp.steps=150",
+    "--set",
+    "mlp.hidden=16",
+    "--set",
+    "mlp.batch=100",
+];
+
+fn esper(folder: &Path, arguments: &[&str]) -> Output {
+    let program =
+        Command::new(env!("CARGO_BIN_EXE_esper")).args(arguments).current_dir(folder).output();
+    program.expect("the program starts")
+}
+
+fn small(folder: &Path, arguments: &[&str]) -> Output {
+    esper(folder, &[arguments, &SMALL].concat())
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("standard output is one JSON document")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Fails with a status, and says this.
+fn refused(output: &Output, status: i32, words: &str) {
+    assert_eq!(output.status.code(), Some(status), "{}", stderr(output));
+    assert!(stderr(output).contains(words), "{}", stderr(output));
+    assert!(output.stdout.is_empty());
+}
+
+/// Takes out how long things took.
+fn timeless(mut results: Value) -> Value {
+    for method in results["methods"].as_array_mut().unwrap() {
+        method["train_seconds"] = Value::Null;
+        for run in method["runs"].as_array_mut().unwrap() {
+            run["train_seconds"] = Value::Null;
+        }
+    }
+    results
+}
+
+const RUN: [&str; 9] =
+    ["run", "gambling", "--seeds", "2", "--steps", "4000", "--episodes", "50", "--json"];
+
+#[test]
+fn a_comparison_keeps_its_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |more: &[&str]| small(folder.path(), &[&RUN, more].concat());
+    let output = run(&["--out", "one", "--threads", "1"]);
+    let results = json(&output);
+    assert_eq!(results["task"], "gambling");
+    assert_eq!(results["preset"], "quick");
+    assert_eq!(results["seeds"], 2);
+    assert_eq!(results["dataset"]["steps"], 4000);
+    let methods = results["methods"].as_array().unwrap();
+    assert_eq!([&methods[0]["method"], &methods[1]["method"]], ["esper", "rvs"]);
+    for method in methods {
+        assert_eq!(method["policy"], "mlp");
+        for key in ["best_return", "offline_return", "calibration_error", "train_seconds"] {
+            assert!(method[key]["mean"].is_f64() && method[key]["std"].is_f64(), "{key}: {method}");
+        }
+        assert!(method["paper_best_return"]["mean"].is_f64());
+        let runs = method["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 2);
+        for run in runs {
+            let best = run["best_return"].as_f64().unwrap();
+            let sweep = run["sweep"].as_array().unwrap();
+            let achieved = |entry: &Value| entry["achieved"].as_f64().unwrap();
+            assert_eq!(sweep.iter().map(achieved).fold(f64::MIN, f64::max), best);
+            assert!(sweep.iter().all(|entry| entry["episodes"] == 50));
+            assert!(sweep.iter().any(|entry| entry["target"] == run["offline_target"]));
+            assert!(sweep.iter().any(|entry| entry["supported"] == false));
+            assert_eq!(run["leakage"].is_f64(), method["method"] == "esper");
+        }
+    }
+    let kept: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("one/results.json")).unwrap()).unwrap();
+    assert_eq!(kept, results);
+    for file in
+        ["config.toml", "manifest.json", "metrics.jsonl", "labels.parquet", "policy.safetensors"]
+    {
+        assert!(folder.path().join("one/esper-mlp-1").join(file).exists(), "{file}");
+    }
+
+    // Any number of threads: the same results, labels and weights.
+    let again = json(&run(&["--out", "two", "--threads", "3"]));
+    assert_eq!(timeless(again), timeless(results.clone()));
+    for file in ["labels.parquet", "policy.safetensors", "clusters.safetensors", "metrics.jsonl"] {
+        let read =
+            |run: &str| fs::read(folder.path().join(run).join("esper-mlp-0").join(file)).unwrap();
+        assert!(read("one") == read("two"), "{file} differs");
+    }
+
+    // What is there is not overwritten; going on with what is complete gives it again.
+    refused(&run(&["--out", "one"]), 1, "--resume");
+    assert_eq!(json(&run(&["--out", "one", "--resume"])), results);
+}
+
+#[test]
+fn training_and_asking() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    json(&esper(here, &["collect", "gambling", "--steps", "4000", "--json"]));
+    let trained = json(&small(here, &["train", "gambling.parquet", "--out", "run", "--json"]));
+    assert_eq!(trained["method"], "esper");
+    assert!(trained["findings"]["clustering"]["leakage"]["stderr"].is_f64());
+    let evaluated =
+        json(&esper(here, &["eval", "run", "--targets=-5,1,1000", "--episodes", "20", "--json"]));
+    let targets: Vec<f64> = evaluated["sweep"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["target"].as_f64().unwrap())
+        .collect();
+    assert_eq!(targets, [-5.0, 1.0, 1000.0]);
+    let far = esper(here, &["eval", "run", "--targets", "1000", "--episodes", "20"]);
+    assert!(stderr(&far).contains("does not speak about 1000"), "{}", stderr(&far));
+
+    refused(&small(here, &["train", "gambling.parquet", "--out", "run"]), 1, "--resume");
+    refused(&esper(here, &["eval", "nowhere"]), 1, "there is no folder nowhere");
+    refused(&esper(here, &["eval", "."]), 1, "not a run's folder");
+    fs::remove_file(here.join("run/training.json")).unwrap();
+    refused(&esper(here, &["eval", "run"]), 1, "not complete");
+}
+
+#[test]
+fn misuse_is_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    json(&esper(here, &["collect", "gambling", "--steps", "100", "--json"]));
+    let train = |more: &[&str]| esper(here, &[&["train", "gambling.parquet"], more].concat());
+    refused(&train(&["--set", "cluster.beta=1"]), 2, "there is no setting cluster.beta");
+    refused(&train(&["--set", "cluster.rep_groups=3"]), 2, "multiple");
+    refused(&train(&["--config", "nothing.toml"]), 2, "nothing.toml");
+    refused(&train(&["--method", "magic"]), 2, "esper, rvs");
+    refused(&esper(here, &["run", "chess"]), 2, "gambling, connect-four, twenty48");
+    refused(&esper(here, &["run", "gambling", "--seeds", "0"]), 2, "--seeds");
+    refused(&esper(here, &["eval", "run", "--targets", "high"]), 2, "not a number");
+    refused(&esper(here, &["train", "nothing.parquet"]), 1, "nothing.parquet");
+    json(&esper(here, &["collect", "gambling", "--steps", "20", "--out", "few.parquet", "--json"]));
+    refused(&esper(here, &["train", "few.parquet"]), 1, "10 episodes; at least 20");
+    assert!(!here.join("few-esper-0").exists());
+}

@@ -1,0 +1,274 @@
+//! Whole trainings: the same bytes however they came about, and data that is hard to learn from.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use esper::agent::Agent;
+use esper::config::{Config, Preset};
+use esper::run::{DataId, Method, Plan, PolicyKind, RunFolder};
+use esper::{Checkpoint, Error, Monitor, Unwatched};
+use esper_data::{Cells, Columns, Dataset, End, Metadata, Provenance, Seed, Space};
+use rand::RngExt;
+
+/// A plan of a few steps with small networks.
+fn tiny(method: Method) -> Plan {
+    let mut config = Config::preset(Preset::Quick, None);
+    config.cluster.steps = 120;
+    config.cluster.batch = 20;
+    config.cluster.hidden = 16;
+    (config.cluster.rep_size, config.cluster.rep_groups) = (8, 2);
+    config.cluster.attempts = 1;
+    config.leakage.steps = 60;
+    config.returns.steps = 60;
+    config.returns.hidden = 16;
+    (config.mlp.steps, config.mlp.hidden, config.mlp.batch) = (120, 16, 64);
+    Plan { method, policy: PolicyKind::Mlp, config, seed: 3 }
+}
+
+fn dataset(
+    observation_space: Space,
+    action_space: Space,
+    lengths: Vec<usize>,
+    observations: Cells,
+    actions: Cells,
+    rewards: Vec<f32>,
+) -> Dataset {
+    let metadata = Metadata { task: None, seed: None, observation_space, action_space };
+    let ends = vec![End { terminated: true, truncated: false }; lengths.len()];
+    let provenance = Provenance::default();
+    let columns = Columns { lengths, ends, observations, actions, rewards, provenance };
+    Dataset::new(metadata, columns).unwrap()
+}
+
+/// Random walks over four states with two actions; lengths from 1 to `longest`.
+fn walks(episodes: usize, longest: usize, reward: fn(u8, u8) -> f32) -> Dataset {
+    let mut rng = Seed::new(0).rng();
+    let (mut lengths, mut states, mut actions, mut rewards) = (vec![], vec![], vec![], vec![]);
+    for _ in 0..episodes {
+        let length = rng.random_range(1..=longest);
+        lengths.push(length);
+        let mut state = 0u8;
+        states.push(state);
+        for _ in 0..length {
+            let action = rng.random_range(0..2u8);
+            rewards.push(reward(state, action));
+            state = (state + action + u8::from(rng.random_bool(0.3))) % 4;
+            states.push(state);
+            actions.push(action);
+        }
+    }
+    dataset(
+        Space::Discrete { n: 4 },
+        Space::Discrete { n: 2 },
+        lengths,
+        Cells::Byte(states),
+        Cells::Byte(actions),
+        rewards,
+    )
+}
+
+fn in_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
+}
+
+/// Every file of a run but the one that says how long it took.
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<(String, Vec<u8>)> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| {
+            (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap())
+        })
+        .filter(|(name, _)| name != "training.json")
+        .collect();
+    files.sort();
+    files
+}
+
+fn assert_same_files(one: &Path, other: &Path) {
+    let (one, other) = (files(one), files(other));
+    let names = |files: &[(String, Vec<u8>)]| -> Vec<String> {
+        files.iter().map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(names(&one), names(&other));
+    for ((name, one), (_, other)) in one.iter().zip(&other) {
+        assert!(one == other, "{name} differs");
+    }
+}
+
+/// Stops after so many steps, and keeps everything in a folder.
+struct Stopping<'a> {
+    folder: &'a RunFolder,
+    after: usize,
+    steps: AtomicUsize,
+}
+
+impl Monitor for Stopping<'_> {
+    fn progress(&self, _: &str, _: usize, _: usize) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+    fn stop(&self) -> bool {
+        self.steps.load(Ordering::Relaxed) >= self.after
+    }
+    fn record(
+        &self,
+        phase: &str,
+        step: usize,
+        metrics: &[(&'static str, f64)],
+    ) -> Result<(), Error> {
+        self.folder.record(phase, step, metrics)
+    }
+    fn keep(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
+        self.folder.keep(phase, checkpoint)
+    }
+    fn kept(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
+        self.folder.kept(phase)
+    }
+}
+
+#[test]
+fn threads_and_stops_do_not_change_a_byte() {
+    let data = walks(300, 12, |state, _| f32::from(state));
+    let (plan, id) = (tiny(Method::Esper), DataId::of(&data));
+    let home = tempfile::tempdir().unwrap();
+    let whole = |name: &str, threads: usize| {
+        let folder = RunFolder::create(&home.path().join(name), &plan, &id).unwrap();
+        let outcome = in_threads(threads, || plan.train(&data, &folder)).unwrap();
+        folder.complete(&data, &outcome).unwrap();
+        folder
+    };
+    let one = whole("one", 1);
+    let two = whole("two", 2);
+    assert_same_files(one.path(), two.path());
+
+    // Stopped in every phase: clustering, leakage, returns, policy; within a record and at one.
+    for after in [7, 100, 150, 230, 300] {
+        let path = home.path().join(format!("stopped-{after}"));
+        let folder = RunFolder::create(&path, &plan, &id).unwrap();
+        let stopping = Stopping { folder: &folder, after, steps: AtomicUsize::new(0) };
+        assert!(matches!(plan.train(&data, &stopping), Err(Error::Stopped)), "{after}");
+        assert!(folder.policy().is_err(), "not complete");
+        let folder = RunFolder::resume(&path, &plan, &id).unwrap();
+        let outcome = plan.train(&data, &folder).unwrap();
+        folder.complete(&data, &outcome).unwrap();
+        assert_same_files(one.path(), &path);
+    }
+
+    // Going on with something else is refused.
+    let other = Plan { seed: 4, ..plan.clone() };
+    let error = RunFolder::resume(one.path(), &other, &id).unwrap_err().to_string();
+    assert!(error.contains("another seed"), "{error}");
+    let error = RunFolder::create(one.path(), &plan, &id).unwrap_err().to_string();
+    assert!(error.contains("exists"), "{error}");
+}
+
+#[test]
+fn a_policy_acts_the_same_after_a_file() {
+    let data = walks(100, 5, |_, action| f32::from(action));
+    let plan = tiny(Method::Rvs);
+    let home = tempfile::tempdir().unwrap();
+    let folder = RunFolder::create(&home.path().join("run"), &plan, &DataId::of(&data)).unwrap();
+    let outcome = plan.train(&data, &folder).unwrap();
+    folder.complete(&data, &outcome).unwrap();
+    let (policy, support) = RunFolder::open(folder.path()).unwrap().policy().unwrap();
+    assert_eq!(support, outcome.support);
+    let actions = |policy: &esper::policy::MlpPolicy, target: f64| {
+        let mut agent = policy.agent();
+        let states = Cells::Byte(vec![0, 1, 2, 3].repeat(50));
+        let places: Vec<usize> = (0..200).collect();
+        places
+            .iter()
+            .for_each(|&place| agent.begin(place, target, Seed::new(0).indexed(place as u64)));
+        let mut actions = Cells::Byte(Vec::new());
+        agent.act(states.view(), &places, &mut actions);
+        actions
+    };
+    assert_eq!(actions(&policy, 1.0), actions(&outcome.policy, 1.0));
+    // Far beyond what it knows it does the best it knows.
+    let [_, highest] = policy.labels().range();
+    assert_eq!(actions(&policy, 1e30), actions(&policy, highest));
+}
+
+/// Works, and gives labels that are numbers.
+fn learns(data: &Dataset) {
+    for method in Method::ALL {
+        let outcome = tiny(method).train(data, &Unwatched).unwrap();
+        assert!(outcome.labels.values.iter().all(|label| label.is_finite()));
+        assert!(!outcome.support.sweep().is_empty());
+    }
+}
+
+#[test]
+fn poor_data_is_learned_from_as_far_as_it_goes() {
+    // One-step episodes; returns that are all the same; a trajectory longer than gradients flow.
+    learns(&walks(50, 1, |state, _| f32::from(state)));
+    learns(&walks(50, 6, |_, _| 0.0));
+    let single = |n: u32| {
+        let states: Vec<u8> = [0, 1, 2].repeat(60);
+        dataset(
+            Space::Discrete { n: 3 },
+            Space::Discrete { n },
+            vec![2; 60],
+            Cells::Byte(states),
+            Cells::Byte(vec![0; 120]),
+            vec![1.0; 120],
+        )
+    };
+    // A single action: the only one there is, or the only one anybody took.
+    learns(&single(1));
+    learns(&single(4));
+    let mut plan = tiny(Method::Esper);
+    plan.config.cluster.truncate = 3;
+    plan.train(&walks(60, 40, |state, _| f32::from(state)), &Unwatched).unwrap();
+}
+
+#[test]
+fn too_little_data_is_refused_with_words() {
+    let error = tiny(Method::Esper).train(&walks(19, 3, |_, _| 1.0), &Unwatched).err().unwrap();
+    assert!(error.to_string().contains("19 episodes; at least 20"), "{error}");
+}
+
+/// A world of real numbers: the action that was taken is twice the observation in half of the episodes, which pay 1, and
+/// minus the observation in the others, which pay 0. Asked for 1, the policy doubles; asked for 0, it negates.
+#[test]
+fn real_observations_and_actions_are_learned() {
+    let mut rng = Seed::new(5).rng();
+    let (mut states, mut actions, mut rewards) = (vec![], vec![], vec![]);
+    for episode in 0..2_000 {
+        let state: f32 = rng.random_range(-1.0..1.0);
+        let good = episode % 2 == 0;
+        states.extend([state, 7.0, state, 7.0]);
+        actions.push(if good { 2.0 * state } else { -state });
+        rewards.push(f32::from(good));
+    }
+    let data = dataset(
+        Space::Box { shape: vec![2], bounds: None },
+        Space::Box { shape: vec![1], bounds: Some(vec![[-2.0, 2.0]]) },
+        vec![1; 2_000],
+        Cells::Float(states),
+        Cells::Float(actions),
+        rewards,
+    );
+    for method in Method::ALL {
+        let mut plan = tiny(method);
+        (plan.config.returns.steps, plan.config.returns.hidden) = (1_000, 32);
+        (plan.config.mlp.steps, plan.config.mlp.hidden) = (1_000, 32);
+        let outcome = plan.train(&data, &Unwatched).unwrap();
+        let mut agent = outcome.policy.agent();
+        for (target, factor) in [(1.0, 2.0), (0.0, -1.0)] {
+            let states = Cells::Float(vec![-0.5, 7.0, 0.25, 7.0]);
+            (0..2).for_each(|place| agent.begin(place, target, Seed::new(0)));
+            let mut actions = Cells::Float(Vec::new());
+            agent.act(states.view(), &[0, 1], &mut actions);
+            for (place, state) in [-0.5f32, 0.25].into_iter().enumerate() {
+                let acted = actions.view().number(place);
+                let wanted = factor * state;
+                assert!(
+                    (acted - wanted).abs() < 0.15,
+                    "{method:?} {target}: {acted}, not {wanted}"
+                );
+            }
+        }
+    }
+}

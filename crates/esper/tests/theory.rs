@@ -1,0 +1,176 @@
+//! The paper's Figure 1 and its theorem, on worlds small enough to count everything.
+
+use std::collections::HashMap;
+
+use esper::config::{Config, Preset, TransitionInput};
+use esper::relabel::esper::Esper;
+use esper::relabel::{Context, Observed, Relabel};
+use esper::{Interface, Split, Unwatched};
+use esper_data::{Cells, Columns, Dataset, End, Metadata, Provenance, Seed, Space};
+use esper_tasks::gambling::rules::{ACTIONS, OUTCOMES, REWARD, STATES, mean_return};
+
+/// One trajectory: its states (one more than actions), actions and rewards.
+struct Trajectory {
+    states: Vec<u8>,
+    actions: Vec<u8>,
+    rewards: Vec<f32>,
+}
+
+fn dataset(states: u32, actions: u32, trajectories: &[Trajectory]) -> Dataset {
+    let metadata = Metadata {
+        task: None,
+        seed: None,
+        observation_space: Space::Discrete { n: states },
+        action_space: Space::Discrete { n: actions },
+    };
+    let columns = Columns {
+        lengths: trajectories.iter().map(|t| t.actions.len()).collect(),
+        ends: vec![End { terminated: true, truncated: false }; trajectories.len()],
+        observations: Cells::Byte(trajectories.iter().flat_map(|t| t.states.clone()).collect()),
+        actions: Cells::Byte(trajectories.iter().flat_map(|t| t.actions.clone()).collect()),
+        rewards: trajectories.iter().flat_map(|t| t.rewards.clone()).collect(),
+        provenance: Provenance::default(),
+    };
+    Dataset::new(metadata, columns).unwrap()
+}
+
+/// Every trajectory of the gamble under uniformly random actions, equally often.
+fn gambling(times: usize) -> Dataset {
+    let mut all = Vec::new();
+    for _ in 0..times {
+        for (action, outcomes) in OUTCOMES.iter().enumerate() {
+            for &outcome in outcomes {
+                all.extend((0..ACTIONS as u8).map(|ignored| Trajectory {
+                    states: vec![0, outcome, outcome],
+                    actions: vec![action as u8, ignored],
+                    rewards: vec![0.0, REWARD[usize::from(outcome)]],
+                }));
+            }
+        }
+    }
+    dataset(STATES as u32, ACTIONS as u32, &all)
+}
+
+/// Two choices with a fair coin between them that everybody sees. Half of the agents bet on what the coin shows, which
+/// pays 3, the other half against it, which pays 1; a first choice of 1 costs 1 and, if the coin shows 1, pays 4 more.
+fn coin(times: usize) -> Dataset {
+    let mut all = Vec::new();
+    for _ in 0..times {
+        for (first, coin, with) in (0..8u8).map(|bits| (bits & 1, bits >> 1 & 1, bits >> 2 & 1)) {
+            let second = if with == 1 { coin } else { 1 - coin };
+            let luck = if first == 1 { f32::from(coin) * 4.0 - 1.0 } else { 0.0 };
+            all.push(Trajectory {
+                states: vec![0, 1 + coin, 3],
+                actions: vec![first, second],
+                rewards: vec![0.0, 1.0 + 2.0 * f32::from(with) + luck],
+            });
+        }
+    }
+    dataset(4, 2, &all)
+}
+
+/// The mean, over the data, of the total variation between p(s_1 | s_0, a_0) and p(s_1 | s_0, a_0, label): what the label
+/// of the first step tells about the world's own randomness. Labels count as equal within `width`.
+fn told(data: &Dataset, labels: &[f32], width: f32) -> f64 {
+    let mut counts: HashMap<(usize, i64), HashMap<usize, f64>> = HashMap::new();
+    for episode in 0..data.episodes() {
+        let step = data.episode_steps(episode).start;
+        let next = data.observations().category(data.episode_observations(episode).start + 1);
+        let bin = (labels[step] / width).round() as i64;
+        let group = counts.entry((data.actions().category(step), bin)).or_default();
+        *group.entry(next).or_default() += 1.0;
+    }
+    let mut by_action: HashMap<usize, HashMap<usize, f64>> = HashMap::new();
+    for ((action, _), group) in &counts {
+        for (&next, count) in group {
+            *by_action.entry(*action).or_default().entry(next).or_default() += count;
+        }
+    }
+    let variation = |action: &usize, group: &HashMap<usize, f64>| {
+        let all = &by_action[action];
+        let (size, total) = (group.values().sum::<f64>(), all.values().sum::<f64>());
+        let difference = |(next, count): (&usize, &f64)| {
+            (count / total - group.get(next).unwrap_or(&0.0) / size).abs() / 2.0
+        };
+        size * all.iter().map(difference).sum::<f64>()
+    };
+    let sum: f64 = counts.iter().map(|((action, _), group)| variation(action, group)).sum();
+    sum / data.episodes() as f64
+}
+
+fn relabel(data: &Dataset, relabeller: &dyn Relabel) -> Vec<f32> {
+    let interface = Interface::of(data);
+    let split = Split::new(data, 0.1, Seed::new(0)).unwrap();
+    let context = Context {
+        data,
+        interface: &interface,
+        split: &split,
+        discount: 1.0,
+        seed: Seed::new(1),
+        monitor: &Unwatched,
+    };
+    relabeller.relabel(&context).unwrap().values
+}
+
+/// A small ESPER, enough for worlds of a few states.
+fn small(transition: TransitionInput) -> Esper {
+    let mut config = Config::preset(Preset::Quick, Some("gambling"));
+    config.cluster.hidden = 32;
+    config.cluster.steps = 1_500;
+    config.cluster.transition = transition;
+    config.leakage.steps = 300;
+    config.returns.hidden = 32;
+    config.returns.steps = 1_000;
+    Esper { config }
+}
+
+/// Conditioning on a return takes the actions that reached it, as often as they did; the world then does what it does.
+#[test]
+fn figure_1() {
+    let data = gambling(1);
+    let achieved = |target: f32| {
+        let reached: Vec<usize> = (0..data.episodes())
+            .filter(|&episode| data.episode_return(episode) == f64::from(target))
+            .map(|episode| data.actions().category(data.episode_steps(episode).start))
+            .collect();
+        let sum: f64 = reached.iter().map(|&action| f64::from(mean_return(action))).sum();
+        sum / reached.len() as f64
+    };
+    let table = [-15.0, -6.0, 1.0, 5.0].map(achieved);
+    for (achieved, expected) in table.into_iter().zip([-5.0, -2.5, -1.0 / 6.0, -5.0]) {
+        assert!((achieved - expected).abs() < 1e-12, "{table:?}");
+    }
+}
+
+/// Observed returns tell the outcome of the gambles; ESPER's labels do not, and are the mean returns of the actions.
+#[test]
+fn labels_of_the_gamble_tell_nothing_about_its_outcome() {
+    let data = gambling(1_000);
+    let observed = relabel(&data, &Observed);
+    // Certain of one of two outcomes, for two of three actions.
+    assert!((told(&data, &observed, 0.1) - 1.0 / 3.0).abs() < 1e-9);
+
+    let labels = relabel(&data, &small(TransitionInput::Markov));
+    assert!(told(&data, &labels, 0.5) < 0.02, "{}", told(&data, &labels, 0.5));
+    for episode in 0..data.episodes() {
+        let first = data.episode_steps(episode).start;
+        let action = data.actions().category(first);
+        assert!((labels[first] - mean_return(action)).abs() < 0.25, "{} {action}", labels[first]);
+        let paid = data.rewards()[first + 1];
+        assert!((labels[first + 1] - paid).abs() < 0.25, "{} {paid}", labels[first + 1]);
+    }
+}
+
+/// Here clusters have something to say: who bets with the coin. They say that, and not how the coin fell, whichever way
+/// the transition predictor looks at the past.
+#[test]
+fn labels_tell_agents_apart_and_not_their_luck() {
+    let data = coin(300);
+    let observed = relabel(&data, &Observed);
+    assert!(told(&data, &observed, 0.1) > 0.2);
+    for transition in [TransitionInput::Markov, TransitionInput::History] {
+        let labels = relabel(&data, &small(transition));
+        let told = told(&data, &labels, 0.5);
+        assert!(told < 0.05, "{transition:?}: {told}");
+    }
+}
