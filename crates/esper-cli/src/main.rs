@@ -65,19 +65,21 @@ fn main() -> ExitCode {
     }));
     let arguments = Arguments::parse();
     let output = Output::new(arguments.json, arguments.quiet);
-    match dispatch(arguments, &output) {
+    if let Some(threads) = arguments.threads {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads));
+        if let Err(error) = pool.build_global() {
+            return output
+                .fail(&Failure::error(format!("cannot start {threads} threads: {error}")));
+        }
+    }
+    // In a thread of the pool: work that is divided up from outside of it waits for a hand-over every time.
+    match rayon::scope(|_| dispatch(arguments, &output)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => output.fail(&failure),
     }
 }
 
 fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
-    if let Some(threads) = arguments.threads {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(usize::from(threads))
-            .build_global()
-            .map_err(|error| Failure::error(format!("cannot start {threads} threads: {error}")))?;
-    }
     match arguments.command {
         Command::Tasks => tasks::run(output),
         Command::Collect(arguments) => collect::run(&arguments, output),

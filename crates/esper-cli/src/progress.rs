@@ -125,8 +125,10 @@ impl Board {
             state.drawn = Some(Instant::now());
             let lines: Vec<String> =
                 state.jobs.iter().map(|(name, step)| step.line(name)).collect();
-            // One line of a terminal, whatever is on it; nothing to be done if it cannot be written to.
-            let line: String = lines.join("  |  ").chars().take(118).collect();
+            // One line of the terminal, cut if need be; nothing to be done if it cannot be written to.
+            let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(w, _)| w.0);
+            let width = usize::from(width).saturating_sub(1);
+            let line: String = lines.join("  |  ").chars().take(width).collect();
             let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
         }
     }

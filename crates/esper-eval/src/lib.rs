@@ -12,5 +12,5 @@ mod sweep;
 
 pub use paper::paper_best_return;
 pub use results::{DatasetSummary, MeanStd, MethodResults, Results, RunResults};
-pub use rollouts::{Achieved, rollouts};
-pub use sweep::{Evaluation, Sweep, SweepEntry, sweep};
+pub use rollouts::{Achieved, Sweep, rollouts};
+pub use sweep::{Evaluation, SweepEntry, sweep};

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use esper::agent::Agent;
+use esper::statistics::mean_and_error;
 use esper_data::{Cell, Cells, Seed};
 use esper_tasks::{Action, Env, VecEnv};
 
@@ -16,41 +17,51 @@ pub struct Achieved {
 impl Achieved {
     /// The mean return.
     pub fn mean(&self) -> f64 {
-        self.returns.iter().sum::<f64>() / self.returns.len().max(1) as f64
+        mean_and_error(&self.returns).0
     }
 
     /// The standard error of the mean.
     pub fn stderr(&self) -> f64 {
-        let (count, mean) = (self.returns.len() as f64, self.mean());
-        if count < 2.0 {
-            return 0.0;
-        }
-        let squares = self.returns.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        (squares / (count - 1.0) / count).sqrt()
+        mean_and_error(&self.returns).1
     }
 }
 
 /// Episodes that are played side by side.
 const PLACES: usize = 256;
 
-/// Plays so many episodes with every target. What happens in an episode follows from the seed, its target's number and
+/// What is played: so many episodes with every target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sweep {
+    /// The targets.
+    pub targets: Vec<f64>,
+    /// Episodes with each.
+    pub episodes: usize,
+    /// How much a reward counts for less a step later, as in the labels that targets stand for.
+    pub discount: f64,
+    /// Decides everything random in them.
+    pub seed: Seed,
+}
+
+/// Plays the episodes of a sweep. What happens in an episode follows from the seed, its target's number and
 /// its own number. `watch` is told of finished episodes and may stop it; then there is no result.
 pub fn rollouts<E, A>(
     env: &E,
     agent: &mut A,
-    targets: &[f64],
-    episodes: usize,
-    seed: Seed,
+    sweep: &Sweep,
     mut watch: impl FnMut(usize) -> ControlFlow<()>,
 ) -> Option<Vec<Achieved>>
 where
     E: Env,
     A: Agent + ?Sized,
 {
+    let Sweep { targets, episodes, discount, seed } = sweep;
+    let (episodes, seed) = (*episodes, *seed);
     let mut achieved = vec![Achieved { returns: vec![0.0; episodes] }; targets.len()];
     let mut waiting = (0..targets.len()).flat_map(|target| (0..episodes).map(move |e| (target, e)));
     let mut worlds = VecEnv::new(env, PLACES.min(targets.len() * episodes));
     let mut playing: Vec<Option<(usize, usize)>> = vec![None; worlds.copies()];
+    // What the next reward counts in every place.
+    let mut counts = vec![1.0; worlds.copies()];
     let mut chosen = vec![E::Action::default(); worlds.copies()];
     let action_cells = env.action_space().cells();
     loop {
@@ -65,6 +76,7 @@ where
                 let seed = seed.indexed(target as u64).indexed(episode as u64);
                 worlds.reset(place, seed.named("environment").value());
                 agent.begin(place, targets[target], seed.named("agent"));
+                counts[place] = 1.0;
             }
         }
         if finished > 0 && watch(finished).is_break() {
@@ -86,7 +98,8 @@ where
             let reward = worlds.steps()[place].reward;
             agent.reward(place, reward);
             let (target, episode) = playing[place].expect("only what is playing is running");
-            achieved[target].returns[episode] += f64::from(reward);
+            achieved[target].returns[episode] += counts[place] * f64::from(reward);
+            counts[place] *= discount;
         }
     }
 }
@@ -113,33 +126,33 @@ mod tests {
         fn reward(&mut self, _: usize, _: f32) {}
     }
 
+    fn sweep(episodes: usize, discount: f64) -> Sweep {
+        Sweep { targets: vec![0.0, 1.0, 2.0], episodes, discount, seed: Seed::new(0) }
+    }
+
     /// The three actions pay -5, -2.5 and 1 on average.
     #[test]
     fn every_target_gets_its_own_episodes() {
         let env = Gambling::default();
-        let play = || {
-            let targets = [0.0, 1.0, 2.0];
+        let play = |discount| {
+            let sweep = sweep(4_000, discount);
             let watch = |_| ControlFlow::Continue(());
-            rollouts(&env, &mut Obedient::default(), &targets, 4_000, Seed::new(0), watch).unwrap()
+            rollouts(&env, &mut Obedient::default(), &sweep, watch).unwrap()
         };
-        let achieved = play();
+        let achieved = play(1.0);
         for (achieved, expected) in achieved.iter().zip([-5.0, -2.5, 1.0]) {
             assert!((achieved.mean() - expected).abs() < 4.0 * achieved.stderr() + 1e-9);
         }
-        assert_eq!(achieved, play());
+        assert_eq!(achieved, play(1.0));
+        // The second step pays.
+        assert_eq!(play(0.5)[2].mean(), 0.5);
     }
 
     #[test]
     fn it_can_be_stopped() {
         let watch = |_| ControlFlow::Break(());
-        let stopped = rollouts(
-            &Gambling::default(),
-            &mut Obedient::default(),
-            &[1.0],
-            10,
-            Seed::new(0),
-            watch,
-        );
+        let sweep = sweep(10, 1.0);
+        let stopped = rollouts(&Gambling::default(), &mut Obedient::default(), &sweep, watch);
         assert!(stopped.is_none());
     }
 }

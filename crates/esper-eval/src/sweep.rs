@@ -4,18 +4,17 @@ use std::ops::ControlFlow;
 
 use esper::agent::Agent;
 use esper::policy::Support;
-use esper_data::Seed;
 use esper_tasks::Env;
 use serde::{Deserialize, Serialize};
 
-use crate::rollouts::rollouts;
+use crate::rollouts::{Sweep, rollouts};
 
 /// What a target got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepEntry {
     /// What was asked for; null for methods that cannot be asked.
     pub target: Option<f64>,
-    /// The mean return.
+    /// The mean return, discounted as labels are.
     pub achieved: f64,
     /// Its standard error.
     pub stderr: f64,
@@ -42,17 +41,6 @@ pub struct Evaluation {
     pub sweep: Vec<SweepEntry>,
 }
 
-/// What to ask for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sweep {
-    /// The targets.
-    pub targets: Vec<f64>,
-    /// Episodes with each.
-    pub episodes: usize,
-    /// Decides everything random in them.
-    pub seed: Seed,
-}
-
 /// Asks an agent for every target, and holds what it gets against what it was asked for.
 pub fn sweep<E: Env, A: Agent + ?Sized>(
     env: &E,
@@ -61,13 +49,12 @@ pub fn sweep<E: Env, A: Agent + ?Sized>(
     sweep: &Sweep,
     watch: impl FnMut(usize) -> ControlFlow<()>,
 ) -> Option<Evaluation> {
-    let Sweep { targets, episodes, seed } = sweep;
-    let achieved = rollouts(env, agent, targets, *episodes, *seed, watch)?;
-    let entries = targets.iter().zip(achieved).map(|(&target, achieved)| SweepEntry {
+    let achieved = rollouts(env, agent, sweep, watch)?;
+    let entries = sweep.targets.iter().zip(achieved).map(|(&target, achieved)| SweepEntry {
         target: Some(target),
         achieved: achieved.mean(),
         stderr: achieved.stderr(),
-        episodes: *episodes,
+        episodes: sweep.episodes,
         supported: support.supports(target),
     });
     Some(Evaluation::of(entries.collect(), Some(support.offline_target())))

@@ -69,7 +69,8 @@ impl ActionHead {
         }
     }
 
-    /// The mean of -log p over rows, up to a constant.
+    /// The mean over rows of -log p for categories, summed over cells; of the squared error for real numbers, a mean over
+    /// cells.
     pub fn loss(&self, outputs: Tensor<2>, taken: &Taken) -> Tensor<1> {
         match taken {
             Taken::Numbers(numbers) => squared_error(outputs, numbers.clone(), None),

@@ -62,6 +62,8 @@ pub struct ClusterConfig {
     pub transition_learning_rate: f64,
     /// Whether learning rates fall to zero over the second half.
     pub decay: bool,
+    /// How fast weights decay.
+    pub weight_decay: f64,
     /// The temperature of Gumbel-softmax.
     pub temperature: f64,
     /// Whether samples are one-hot, with the gradient of the soft sample.
@@ -104,9 +106,10 @@ pub struct ReturnsConfig {
     pub learning_rate: f64,
     /// Whether the learning rate falls to zero over the second half.
     pub decay: bool,
-    /// Returns are divided by this; by their standard deviation when it is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scale: Option<f64>,
+    /// How fast weights decay.
+    pub weight_decay: f64,
+    /// Returns are divided by this; 0 standardises them by their mean and deviation.
+    pub scale: f64,
     /// Draws of a cluster that a label is the mean of, where there are too many clusters to go through all of them.
     pub samples: usize,
 }
@@ -133,6 +136,8 @@ pub struct MlpPolicyConfig {
     pub warmup: usize,
     /// How fast weights decay.
     pub weight_decay: f64,
+    /// The most that the norm of all gradients together may be; larger ones are scaled down.
+    pub max_norm: f64,
 }
 
 /// How hidden layers are normalised.
@@ -177,12 +182,13 @@ struct TaskNumbers {
     scale: f64,
 }
 
-/// The paper's table; a task it does not have gets the numbers of the one that is most like logs of real decisions.
+/// The paper's table. Data of another kind gets the numbers of Connect Four, with returns standardised.
 fn paper_numbers(task: Option<&str>) -> TaskNumbers {
     let (rep_size, rep_groups, beta_act, cluster_epochs, label_epochs, scale) = match task {
         Some("gambling") => (8, 1, 0.01, 5, 1, 5.0),
+        Some("connect-four") => (128, 4, 0.05, 5, 5, 1.0),
         Some("twenty48") => (128, 4, 0.02, 4, 1, 1.0),
-        _ => (128, 4, 0.05, 5, 5, 1.0),
+        _ => (128, 4, 0.05, 5, 5, 0.0),
     };
     TaskNumbers { rep_size, rep_groups, beta_act, cluster_epochs, label_epochs, scale }
 }
@@ -218,6 +224,7 @@ impl Config {
                 learning_rate: 1e-4,
                 transition_learning_rate: 5e-4,
                 decay: false,
+                weight_decay: 0.01,
                 temperature: 1.0,
                 hard: false,
                 transition: TransitionInput::Markov,
@@ -233,7 +240,8 @@ impl Config {
                 normalization: Norm::Batch,
                 learning_rate: 1e-4,
                 decay: false,
-                scale: Some(scale),
+                weight_decay: 0.01,
+                scale,
                 samples: 16,
             },
             mlp: MlpPolicyConfig {
@@ -246,6 +254,7 @@ impl Config {
                 decay: false,
                 warmup: 10_000,
                 weight_decay: 1e-4,
+                max_norm: 0.25,
             },
         }
     }
@@ -257,7 +266,7 @@ impl Config {
             if task == Some("gambling") { (64, 1_500, 3_000) } else { (128, 100, 8_000) };
         Config {
             cluster: ClusterConfig {
-                steps: 3_000,
+                steps: 2_500,
                 hidden,
                 normalization: Norm::Layer,
                 learning_rate: 5e-4,
@@ -274,7 +283,7 @@ impl Config {
                 normalization: Norm::Layer,
                 learning_rate: 1e-3,
                 decay: true,
-                scale: None,
+                scale: 0.0,
                 ..paper.returns
             },
             mlp: MlpPolicyConfig {
@@ -305,7 +314,7 @@ impl Config {
         }
         let config: Config = table
             .try_into()
-            .map_err(|error: toml::de::Error| Error::Config(error.message().to_owned()))?;
+            .map_err(|error: toml::de::Error| Error::Config(one_line(&error.to_string())))?;
         config.check()?;
         Ok(config)
     }
@@ -331,36 +340,45 @@ impl Config {
         least("discount", self.discount, 0.0, 1.0)?;
         least("held_out", self.held_out, 0.001, 0.5)?;
         least("cluster.rep_groups", cluster.rep_groups as f64, 1.0, 1024.0)?;
-        least("cluster.rep_size", cluster.rep_size as f64, 2.0, 65_536.0)?;
+        least("cluster.rep_size", cluster.rep_size as f64, 2.0, 4096.0)?;
         if !cluster.rep_size.is_multiple_of(cluster.rep_groups) {
             return Err(Error::Config(format!(
                 "cluster.rep_size is {}; it has to be a multiple of cluster.rep_groups, {}",
                 cluster.rep_size, cluster.rep_groups
             )));
         }
+        // Probabilities are kept in units of 1/255: with more categories all of them could round to nothing.
+        let categories = cluster.rep_size / cluster.rep_groups;
+        least("cluster.rep_size / cluster.rep_groups", categories as f64, 2.0, 256.0)?;
         least("cluster.beta_act", cluster.beta_act, 0.0, MANY)?;
         least("cluster.beta_adv", cluster.beta_adv, 0.0, MANY)?;
         least("cluster.temperature", cluster.temperature, 1e-3, MANY)?;
         least("leakage.tolerance", leakage.tolerance, 0.0, 1.0)?;
-        least("returns.scale", returns.scale.unwrap_or(1.0), 1e-9, MANY)?;
+        least("returns.scale", returns.scale, 0.0, MANY)?;
+        least("cluster.weight_decay", cluster.weight_decay, 0.0, MANY)?;
+        least("returns.weight_decay", returns.weight_decay, 0.0, MANY)?;
+        least("mlp.max_norm", mlp.max_norm, 1e-9, MANY)?;
         least("mlp.dropout", mlp.dropout, 0.0, 0.99)?;
         least("mlp.weight_decay", mlp.weight_decay, 0.0, MANY)?;
-        for (name, count) in [
-            ("cluster.steps", cluster.steps),
-            ("cluster.batch", cluster.batch),
-            ("cluster.hidden", cluster.hidden),
-            ("cluster.truncate", cluster.truncate),
-            ("cluster.attempts", cluster.attempts),
-            ("leakage.steps", leakage.steps),
-            ("returns.steps", returns.steps),
-            ("returns.batch", returns.batch),
-            ("returns.hidden", returns.hidden),
-            ("returns.samples", returns.samples),
-            ("mlp.steps", mlp.steps),
-            ("mlp.batch", mlp.batch),
-            ("mlp.hidden", mlp.hidden),
+        for (name, count, most) in [
+            ("cluster.steps", cluster.steps, MANY),
+            ("cluster.batch", cluster.batch, 1e5),
+            ("cluster.hidden", cluster.hidden, 8192.0),
+            ("cluster.layers", cluster.layers, 64.0),
+            ("cluster.truncate", cluster.truncate, MANY),
+            ("cluster.attempts", cluster.attempts, 1000.0),
+            ("leakage.steps", leakage.steps, MANY),
+            ("returns.steps", returns.steps, MANY),
+            ("returns.batch", returns.batch, 1e5),
+            ("returns.hidden", returns.hidden, 8192.0),
+            ("returns.layers", returns.layers, 64.0),
+            ("returns.samples", returns.samples, 4096.0),
+            ("mlp.steps", mlp.steps, MANY),
+            ("mlp.batch", mlp.batch, 1e6),
+            ("mlp.hidden", mlp.hidden, 8192.0),
+            ("mlp.layers", mlp.layers, 64.0),
         ] {
-            least(name, count as f64, 1.0, MANY)?;
+            least(name, count as f64, 1.0, most)?;
         }
         for (name, rate) in [
             ("cluster.learning_rate", cluster.learning_rate),
@@ -395,7 +413,7 @@ fn parse_pair(pair: &str) -> Result<Table, Error> {
         .expect("there is at least one part"))
 }
 
-/// Puts changes into a table that has an entry for everything there is, but `optional` ones.
+/// Puts changes into a table that has an entry for everything there is.
 fn merge(table: &mut Table, changes: Table, path: &str) -> Result<(), Error> {
     for (key, value) in changes {
         let full = format!("{path}{key}");
@@ -406,9 +424,6 @@ fn merge(table: &mut Table, changes: Table, path: &str) -> Result<(), Error> {
             (Some(Value::Table(inner)), _) => {
                 let known = keys(inner);
                 return Err(Error::Config(format!("{full} is a section; it has {known}")));
-            }
-            (None, value) if OPTIONAL.contains(&full.as_str()) => {
-                table.insert(key, value);
             }
             (None, _) => {
                 let known = keys(table);
@@ -422,8 +437,10 @@ fn merge(table: &mut Table, changes: Table, path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Settings that may be left out.
-const OPTIONAL: [&str; 1] = ["returns.scale"];
+/// A message of several lines as one.
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
 
 fn keys(table: &Table) -> String {
     table.keys().cloned().collect::<Vec<_>>().join(", ")
@@ -446,7 +463,7 @@ mod tests {
         assert_eq!((rep_size, rep_groups, steps), (128, 4, 5_000));
         assert_eq!((beta_act, beta_adv), (0.05, 1.0));
         assert_eq!((config.returns.steps, config.mlp.steps), (5_000, 50_000));
-        assert_eq!(Config::preset(Preset::Paper, Some("gambling")).returns.scale, Some(5.0));
+        assert_eq!(Config::preset(Preset::Paper, Some("gambling")).returns.scale, 5.0);
     }
 
     #[test]
@@ -456,7 +473,7 @@ mod tests {
                 .unwrap();
         assert_eq!(config.cluster.beta_act, 1.0);
         assert_eq!(config.cluster.transition, TransitionInput::History);
-        assert_eq!(config.returns.scale, Some(2.0));
+        assert_eq!(config.returns.scale, 2.0);
         assert_eq!(config.cluster.rep_size, 8);
     }
 
@@ -469,8 +486,7 @@ mod tests {
                 let again =
                     Config::preset(Preset::Quick, None).changed(Some(&config.to_toml()), &[]);
                 let again = again.unwrap();
-                assert_eq!(again.cluster, config.cluster);
-                assert_eq!(again.mlp, config.mlp);
+                assert_eq!(again, config);
             }
         }
     }
@@ -484,7 +500,9 @@ mod tests {
             ("cluster.beta=3", "rep_size"),
             ("cluster.rep_groups=3", "multiple"),
             ("mlp.steps=0", "from 1"),
-            ("mlp.steps=many", "invalid type"),
+            ("mlp.steps=many", "mlp.steps"),
+            ("mlp.hidden=1000000000", "to 8192"),
+            ("cluster.rep_size=2048", "256"),
             ("cluster.transition=psychic", "history"),
             ("discount=nan", "from 0 to 1"),
         ] {

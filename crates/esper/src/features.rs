@@ -31,7 +31,7 @@ impl Scale {
         let variance = numbers.map(|number| (number - mean).powi(2)).sum::<f64>() / count;
         let deviation = variance.sqrt();
         // What rounding leaves of numbers that do not differ is no deviation.
-        let differ = deviation > 1e-6 * mean.abs().max(1e-6);
+        let differ = deviation > 1e-9 * mean.abs().max(1e-3);
         Scale { mean, deviation: if differ { deviation } else { 1.0 } }
     }
 
@@ -171,5 +171,7 @@ mod tests {
         assert_eq!((scale.mean, scale.deviation), (3.0, 1.0));
         assert_eq!(scale.undo(scale.apply(7.5)), 7.5);
         assert_eq!(Scale::of([0.1; 1000].into_iter()).deviation, 1.0);
+        // Seconds since 1970 differ, if only by a thousandth of a thousandth.
+        assert_eq!(Scale::of([1.7e9, 1.7e9 + 2000.0].into_iter()).deviation, 1000.0);
     }
 }

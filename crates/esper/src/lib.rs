@@ -15,6 +15,7 @@ pub mod features;
 pub mod policy;
 pub mod relabel;
 pub mod run;
+pub mod statistics;
 mod training;
 mod trajectories;
 

@@ -51,18 +51,17 @@ fn gambling(times: usize) -> Dataset {
     dataset(STATES as u32, ACTIONS as u32, &all)
 }
 
-/// Two choices with a fair coin between them that everybody sees. Half of the agents bet on what the coin shows, which
-/// pays 3, the other half against it, which pays 1; a first choice of 1 costs 1 and, if the coin shows 1, pays 4 more.
+/// Two choices with a fair coin between them that everybody sees. Half of the agents are skilled: their second choice is
+/// 1, which pays 3, where the other's, 0, pays 1. A first choice of 1 costs 1 and, if the coin shows 1, pays 4.
 fn coin(times: usize) -> Dataset {
     let mut all = Vec::new();
     for _ in 0..times {
-        for (first, coin, with) in (0..8u8).map(|bits| (bits & 1, bits >> 1 & 1, bits >> 2 & 1)) {
-            let second = if with == 1 { coin } else { 1 - coin };
+        for (first, coin, second) in (0..8u8).map(|bits| (bits & 1, bits >> 1 & 1, bits >> 2 & 1)) {
             let luck = if first == 1 { f32::from(coin) * 4.0 - 1.0 } else { 0.0 };
             all.push(Trajectory {
                 states: vec![0, 1 + coin, 3],
                 actions: vec![first, second],
-                rewards: vec![0.0, 1.0 + 2.0 * f32::from(with) + luck],
+                rewards: vec![0.0, 1.0 + 2.0 * f32::from(second) + luck],
             });
         }
     }
@@ -117,6 +116,7 @@ fn small(transition: TransitionInput) -> Esper {
     let mut config = Config::preset(Preset::Quick, Some("gambling"));
     config.cluster.hidden = 32;
     config.cluster.steps = 1_500;
+    config.cluster.beta_act = 0.05;
     config.cluster.transition = transition;
     config.leakage.steps = 300;
     config.returns.hidden = 32;
@@ -161,8 +161,8 @@ fn labels_of_the_gamble_tell_nothing_about_its_outcome() {
     }
 }
 
-/// Here clusters have something to say: who bets with the coin. They say that, and not how the coin fell, whichever way
-/// the transition predictor looks at the past.
+/// Here clusters have something to say: who is skilled. They say that, and not how the coin fell, whichever way the
+/// transition predictor looks at the past.
 #[test]
 fn labels_tell_agents_apart_and_not_their_luck() {
     let data = coin(300);
@@ -170,7 +170,16 @@ fn labels_tell_agents_apart_and_not_their_luck() {
     assert!(told(&data, &observed, 0.1) > 0.2);
     for transition in [TransitionInput::Markov, TransitionInput::History] {
         let labels = relabel(&data, &small(transition));
-        let told = told(&data, &labels, 0.5);
+        let told = told(&data, &labels, 0.3);
         assert!(told < 0.05, "{transition:?}: {told}");
+        // Skill is worth 2, the first choice 1 on average, and the coin nothing.
+        for episode in 0..data.episodes() {
+            let first = data.episode_steps(episode).start;
+            let [chosen, skill] =
+                [first, first + 1].map(|step| data.actions().category(step) as f32);
+            let expected = 1.0 + 2.0 * skill + chosen;
+            let label = labels[first];
+            assert!((label - expected).abs() < 0.3, "{transition:?}: {label}, not {expected}");
+        }
     }
 }

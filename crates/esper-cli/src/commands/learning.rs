@@ -188,6 +188,17 @@ pub(super) fn evaluate(
         }
     }
     let (policy, support) = folder.policy()?;
+    let (observation_space, action_space) = task.spaces();
+    let interface = policy.interface();
+    if *interface.observation.space() != observation_space
+        || *interface.action.encoding().space() != action_space
+    {
+        return Err(Error::Run(format!(
+            "the policy in {} was trained on other observations or actions than those of {}",
+            folder.path().display(),
+            task.name()
+        )));
+    }
     let targets = ask.targets.clone().unwrap_or_else(|| support.sweep());
     let total = targets.len() * ask.episodes;
     let mut done = 0;
@@ -197,7 +208,8 @@ pub(super) fn evaluate(
         go_on(stop)
     };
     let seed = Seed::new(ask.seed).named("evaluate").named(task.name());
-    let sweep = Sweep { targets, episodes: ask.episodes, seed };
+    let discount = folder.config()?.discount;
+    let sweep = Sweep { targets, episodes: ask.episodes, discount, seed };
     Ok(task.with_env(Visitor { agent: policy.agent(), support, sweep, watch: &mut watch }))
 }
 

@@ -10,6 +10,7 @@ use esper::run::{DataId, Method, Plan};
 use esper_data::{Dataset, DatasetWriter, PendingFile, Tally};
 use esper_eval::{DatasetSummary, MeanStd, MethodResults, Results, RunResults};
 use esper_tasks::{CollectOptions, Collection, Task};
+use serde::{Deserialize, Serialize};
 
 use super::collect::{parse_steps, parse_task, play};
 use super::learning::{
@@ -63,6 +64,16 @@ struct Entry {
     path: PathBuf,
 }
 
+impl Entry {
+    /// Says which of several went wrong.
+    fn name_error(&self, error: Error) -> Error {
+        match error {
+            Error::Stopped => Error::Stopped,
+            other => Error::Run(format!("{}: {other}", self.name)),
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let started = Instant::now();
     let Arguments { task, settings, .. } = arguments;
@@ -72,15 +83,24 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         output.note(note);
     }
     catch_interrupts();
-    let data = data(arguments, &folder, output)?;
-    let id = DataId::of(&data);
     let mut methods: Vec<Method> = Vec::new();
     for &method in &arguments.methods {
         if !methods.contains(&method) {
             methods.push(method);
         }
     }
-    // Seeds of one method after the other; those that take longest first, so that no core is left with one at the end.
+    let comparison = Comparison {
+        task: task.name().to_owned(),
+        steps: arguments.steps.unwrap_or(task.default_steps()),
+        preset: settings.preset.name().to_owned(),
+        methods: methods.iter().map(|method| method.name().to_owned()).collect(),
+        policy: settings.policy().name().to_owned(),
+        seeds: arguments.seeds,
+        episodes: arguments.episodes.unwrap_or_else(|| default_episodes(*task, settings.preset)),
+    };
+    comparison.keep(&folder, arguments.resume)?;
+    let data = data(arguments, &folder, output)?;
+    let id = DataId::of(&data);
     let entries: Vec<Entry> = methods
         .iter()
         .flat_map(|&method| (0..arguments.seeds).map(move |seed| (method, seed)))
@@ -90,6 +110,11 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             plan: Plan { method, policy: settings.policy(), config: config.clone(), seed },
         })
         .collect();
+    if let Err(error) = entries[0].plan.check(&data) {
+        // Nothing can come of this folder.
+        let _ = std::fs::remove_dir_all(&folder);
+        return Err(failure(error, ""));
+    }
     let runs = work(arguments, &entries, &data, &id, output);
     let go_on = format!("go on with the same command and --out {} --resume", folder.display());
     let mut runs = runs.map_err(|error| failure(error, &go_on))?.into_iter();
@@ -115,11 +140,47 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             .collect(),
     };
     let path = folder.join("results.json");
-    write_results(&path, &results)?;
+    write_json(&path, &results)?;
     output.result(&results, || {
         let took = duration(started.elapsed().as_secs_f64());
         format!("{}\n{} in {took}\n", text(&results), path.display())
     })
+}
+
+/// What is compared: kept in the folder, so that only the same is gone on with.
+#[derive(PartialEq, Serialize, Deserialize)]
+struct Comparison {
+    task: String,
+    steps: u64,
+    preset: String,
+    methods: Vec<String>,
+    policy: String,
+    seeds: u64,
+    episodes: usize,
+}
+
+impl Comparison {
+    fn keep(&self, folder: &Path, resume: bool) -> Result<(), Failure> {
+        let path = folder.join("comparison.json");
+        if !path.exists() {
+            return write_json(&path, self);
+        }
+        let unreadable = |error: String| Failure::error(format!("{}: {error}", path.display()));
+        let kept = std::fs::read(&path).map_err(|error| unreadable(error.to_string()))?;
+        let kept: Comparison =
+            serde_json::from_slice(&kept).map_err(|error| unreadable(error.to_string()))?;
+        let folder = folder.display();
+        match (resume, kept == *self) {
+            (true, true) => Ok(()),
+            (true, false) => Err(Failure::error(format!(
+                "{folder} holds another comparison; {} says which",
+                path.display()
+            ))),
+            (false, _) => Err(Failure::error(format!(
+                "there is a comparison in {folder} already; name another folder with --out, or go on with it with --resume"
+            ))),
+        }
+    }
 }
 
 /// The folder to work in.
@@ -131,12 +192,6 @@ fn folder(arguments: &Arguments) -> Result<PathBuf, Failure> {
         };
         (1..).map(name).find(|path| !path.exists()).expect("some number is free")
     });
-    if folder.join("data.parquet").exists() && !arguments.resume {
-        return Err(Failure::error(format!(
-            "there is a comparison in {} already; name another folder with --out, or go on with it with --resume",
-            folder.display()
-        )));
-    }
     std::fs::create_dir_all(&folder)
         .map_err(|error| Failure::error(format!("{}: {error}", folder.display())))?;
     Ok(folder)
@@ -185,7 +240,8 @@ fn work(
     let worker = || {
         while let Some(at) = take() {
             let entry = &entries[at];
-            let result = one(arguments, entry, data, id, &board, &stop);
+            let result = one(arguments, entry, data, id, &board, &stop)
+                .map_err(|error| entry.name_error(error));
             board.finish(&entry.name);
             match &result {
                 Ok(run) if output.talks() => eprintln!("{}", told(entry, run)),
@@ -289,9 +345,9 @@ fn text(results: &Results) -> String {
     format!("{task}, {preset}, mean (standard deviation) over {seeds} seeds\n\n{}", table(&rows))
 }
 
-fn write_results(path: &Path, results: &Results) -> Result<(), Failure> {
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     let mut file = PendingFile::create(path, true).map_err(Failure::writing)?;
-    serde_json::to_writer_pretty(&mut file, results)
+    serde_json::to_writer_pretty(&mut file, value)
         .map_err(|error| Failure::error(format!("{}: {error}", path.display())))?;
     file.finish().map_err(Failure::writing)
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use esper::run::{DataId, Method, Plan, Summary};
+use esper_tasks::Task;
 use serde::Serialize;
 
 use super::learning::{Job, Settings, failure, findings_text, parse_method, user_stop};
@@ -62,6 +63,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         let stem = arguments.data.file_stem().unwrap_or_default().to_string_lossy();
         PathBuf::from(format!("{stem}-{}-{seed}", method.name()))
     });
+    if arguments.resume && !path.exists() {
+        return Err(Failure::error(format!("there is no run in {} to go on with", path.display())));
+    }
     catch_interrupts();
     let board = Board::new(output);
     let job = Job { name: method.name(), plan: &plan, path: &path, resume: arguments.resume };
@@ -80,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         let seconds = number((trained.summary.train_seconds * 10.0).round() / 10.0);
         let mut text = format!("{} in {seconds} s\n\n", trained.path);
         text += &findings_text(&trained.summary.findings);
-        if id.task.is_some() {
+        if id.task.as_deref().and_then(Task::named).is_some() {
             text += &format!("\nSee what it achieves:  esper eval {}\n", trained.path);
         }
         text

@@ -6,6 +6,7 @@ use super::{Op, Values, apply, inputs};
 use crate::kernels::gemm::{Into, Matrix, multiply};
 use crate::kernels::memory::Buffer;
 use crate::kernels::rows;
+use crate::ops::rows::gather_rows;
 use crate::sparse::SparseRows;
 
 /// The rows that go into a layer: zeros and ones first, then numbers. Either may be missing; numbers that are missing
@@ -60,6 +61,28 @@ impl RowsIn {
             None => columns,
         };
         RowsIn { sparse, dense: Some(dense) }
+    }
+
+    /// The same rows with more columns of zeros and ones, between the sparse and the dense part.
+    pub fn with_ones(self, columns: &SparseRows) -> Self {
+        let RowsIn { sparse, dense } = self;
+        let sparse = match sparse {
+            Some(sparse) => sparse.beside(columns),
+            None => columns.clone(),
+        };
+        RowsIn { sparse: Some(sparse), dense }
+    }
+
+    /// Some of the rows; a row may be copied several times.
+    ///
+    /// # Panics
+    ///
+    /// When one of them is no row.
+    pub fn gather(&self, rows: &[u32]) -> Self {
+        RowsIn {
+            sparse: self.sparse.as_ref().map(|sparse| sparse.gather(rows)),
+            dense: self.dense.clone().map(|dense| gather_rows(dense, rows)),
+        }
     }
 
     /// Both parts side by side: `[rows, features]`.

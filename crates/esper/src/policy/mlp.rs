@@ -43,7 +43,7 @@ impl MlpPolicy {
         let optimizer = AdamWConfig::new()
             .with_weight_decay(config.weight_decay)
             .with_warmup_steps(config.warmup)
-            .with_max_norm(Some(MAX_NORM));
+            .with_max_norm(Some(config.max_norm));
         let everything: Vec<usize> = (0..data.episodes()).collect();
         let mut learner = Cloning {
             data,
@@ -99,9 +99,6 @@ impl MlpPolicy {
     }
 }
 
-/// The most that the norm of all gradients may be.
-const MAX_NORM: f64 = 0.25;
-
 /// State features, then the label.
 fn network(config: &MlpPolicyConfig, interface: &Interface, device: &Device, rng: &mut Rng) -> Mlp {
     MlpConfig::new(interface.observation.width() + 1, interface.action.outputs())
@@ -135,14 +132,15 @@ impl Learner for Cloning<'_> {
         let drawn: Vec<usize> =
             (0..self.batch).map(|_| rng.random_range(0..self.rows.steps.len())).collect();
         let observations: Vec<usize> = drawn.iter().map(|&at| self.rows.observations[at]).collect();
-        let labels = drawn.iter().map(|&step| self.labels[step]).collect();
+        let steps: Vec<usize> = drawn.iter().map(|&at| self.rows.steps[at]).collect();
+        let labels = steps.iter().map(|&step| self.labels[step]).collect();
         let input = self
             .interface
             .states(self.data, &observations, &self.device)
             .with(column(labels, &self.device));
         let noise = &mut Noise::new(seed.named("noise").value());
         let outputs = self.mlp.module().forward(input, noise);
-        let taken = self.interface.taken(self.data, &drawn, &self.device);
+        let taken = self.interface.taken(self.data, &steps, &self.device);
         let loss = self.interface.action.loss(outputs, &taken);
         let measured = f64::from(loss.clone().into_scalar::<f32>());
         self.mlp.step(pace, &mut loss.backward());

@@ -98,6 +98,12 @@ impl RunFolder {
         if folder.path.join(MANIFEST).exists() {
             return Err(Error::Data(DataError::Exists(path.to_owned())));
         }
+        if !is_free(path) {
+            let path = path.display();
+            return Err(Error::Run(format!(
+                "{path} is not empty; name a folder that is, or a new one"
+            )));
+        }
         folder.make(&folder.path.join(CHECKPOINTS))?;
         folder.write(CONFIG, plan.config.to_toml().as_bytes())?;
         folder.write_json(MANIFEST, &Manifest::of(plan, data))?;
@@ -313,6 +319,14 @@ impl Manifest {
             data: data.clone(),
         }
     }
+}
+
+/// Whether a folder is new or empty, or holds only what a run leaves that ended before it began.
+fn is_free(path: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(path) else { return true };
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let ours = names.iter().all(|name| name == CHECKPOINTS || name == CONFIG);
+    names.is_empty() || ours && names.iter().any(|name| name == CHECKPOINTS)
 }
 
 fn failed(path: &Path, error: std::io::Error) -> Error {

@@ -101,6 +101,10 @@ impl Plan {
     /// Whether there is any sense in training on this data.
     pub fn check(&self, data: &Dataset) -> Result<(), Error> {
         self.config.check()?;
+        if !data.returns_to_go(self.config.discount).iter().all(|value| value.is_finite()) {
+            let problem = "rewards add up to more than a number can hold; make their unit larger";
+            return Err(Error::Unsuitable(problem.to_owned()));
+        }
         self.split(data).map(|_| ())
     }
 
@@ -117,7 +121,7 @@ impl Plan {
     pub fn train(&self, data: &Dataset, monitor: &dyn Monitor) -> Result<Outcome, Error> {
         let started = Instant::now();
         let Plan { method, config, .. } = self;
-        config.check()?;
+        self.check(data)?;
         let seed = self.stream();
         let interface = Interface::of(data);
         let split = self.split(data)?;

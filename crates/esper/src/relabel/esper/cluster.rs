@@ -97,7 +97,12 @@ impl ClusterModel {
     }
 
     /// A sample of every step's cluster: `[rows, rep_size]`.
-    fn sample(&self, batch: &Trajectories, truncate: usize, noise: &mut Noise) -> Tensor<2> {
+    pub(super) fn sample(
+        &self,
+        batch: &Trajectories,
+        truncate: usize,
+        noise: &mut Noise,
+    ) -> Tensor<2> {
         let logits = self.logits(batch, truncate, noise);
         self.gumbel.forward(logits, noise)
     }
@@ -150,7 +155,7 @@ pub(crate) fn train_clusters(
         .init(&device, &mut rng);
     let theta = Theta { clusters, actions: ActionPredictor { mlp: actions } };
     let phi = TransitionPredictor::new(config, interface, &device, &mut rng);
-    let optimizer = AdamWConfig::new();
+    let optimizer = AdamWConfig::new().with_weight_decay(config.weight_decay);
     let mut learner = Adversaries {
         context,
         config,
@@ -193,7 +198,7 @@ impl Learner for Adversaries<'_> {
         let against = scale_gradient(past, -beta_adv as f32);
         let (with_clusters, without) = phi.forward(&batch, against, &mut noise);
         let transition_loss = squared_error(with_clusters, batch.following.clone(), None);
-        // Without clusters: what the world's randomness alone costs.
+        // Without clusters: what is left to be told about the next state.
         let baseline_loss = squared_error(without, batch.following.clone(), None);
 
         let measured = [

@@ -21,7 +21,7 @@ pub struct Clusters {
 }
 
 /// Steps that go through the network at once; whole episodes of them.
-const STEPS_AT_ONCE: usize = 16_384;
+pub(super) const STEPS_AT_ONCE: usize = 16_384;
 
 impl Clusters {
     /// Probabilities of given groups and categories, in units of 1/255: `[steps, groups · categories]`.
@@ -47,7 +47,7 @@ impl Clusters {
         let width = groups * categories;
         let mut probabilities = vec![0u8; data.steps() * width];
         let mut done = 0;
-        for episodes in parts(data, STEPS_AT_ONCE) {
+        for episodes in parts(data, 0..data.episodes(), STEPS_AT_ONCE) {
             let batch = Trajectories::new(data, interface, &episodes, &Device::flex());
             let rows: Vec<f32> = model
                 .probabilities(&batch)
@@ -199,16 +199,22 @@ pub struct Representatives {
     pub weights: Vec<f32>,
 }
 
-/// The episodes in order, in parts of about so many steps.
-pub(crate) fn parts(data: &Dataset, steps: usize) -> impl Iterator<Item = Vec<usize>> {
-    let mut next = 0;
+/// Episodes in order, in parts of about so many steps.
+pub(crate) fn parts(
+    data: &Dataset,
+    episodes: impl Iterator<Item = usize>,
+    steps: usize,
+) -> impl Iterator<Item = Vec<usize>> {
+    let mut left = episodes.peekable();
     std::iter::from_fn(move || {
         let mut part = Vec::new();
         let mut count = 0;
-        while next < data.episodes() && (part.is_empty() || count + data.length(next) <= steps) {
+        while let Some(&next) = left.peek()
+            && (part.is_empty() || count + data.length(next) <= steps)
+        {
             count += data.length(next);
             part.push(next);
-            next += 1;
+            left.next();
         }
         (!part.is_empty()).then_some(part)
     })

@@ -5,7 +5,7 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use esper_data::Seed;
-use esper_nn::{AdamWConfig, Mlp, MlpConfig, Noise, RowsIn, SparseRows, squared_error};
+use esper_nn::{AdamWConfig, Mlp, MlpConfig, Noise, SparseRows, squared_error};
 
 use super::clusters::{Clusters, parts};
 use crate::config::ReturnsConfig;
@@ -35,15 +35,17 @@ impl ReturnPredictor {
         let phase = "returns";
         let device = Device::flex().autodiff();
         let seed = context.seed.named(phase);
-        let scale = match config.scale {
-            Some(scale) => Scale { mean: 0.0, deviation: scale },
-            None => Scale::of(returns.iter().map(|&value| f64::from(value))),
+        let scale = if config.scale > 0.0 {
+            Scale { mean: 0.0, deviation: config.scale }
+        } else {
+            Scale::of(returns.iter().map(|&value| f64::from(value)))
         };
         let mlp = MlpConfig::new(context.interface.width() + clusters.width(), 1)
             .with_hidden(config.hidden)
             .with_layers(config.layers)
             .with_normalization(config.normalization.into())
             .init(&device, &mut seed.named("initialisation").rng());
+        let optimizer = AdamWConfig::new().with_weight_decay(config.weight_decay);
         let mut learner = Regression {
             context,
             clusters,
@@ -52,7 +54,7 @@ impl ReturnPredictor {
             batch: config.batch,
             device,
             seed,
-            mlp: Trained::new(mlp, &AdamWConfig::new(), config.learning_rate),
+            mlp: Trained::new(mlp, &optimizer, config.learning_rate),
         };
         let schedule = Schedule { steps: config.steps, decay: config.decay };
         train(&mut learner, phase, schedule, context.monitor)?;
@@ -70,28 +72,27 @@ impl ReturnPredictor {
         let data = context.data;
         let mut labels = vec![0.0; data.steps()];
         let mut done = 0;
-        for (part, episodes) in parts(data, STEPS_AT_ONCE).enumerate() {
+        for (part, episodes) in parts(data, 0..data.episodes(), STEPS_AT_ONCE).enumerate() {
             let steps = StepRows::of_episodes(data, &episodes);
             let mut rng = context.seed.named("label").indexed(part as u64).rng();
             // Every step as often as it has representatives, in turn.
-            let mut repeated = StepRows::default();
-            let (mut columns, mut weights) = (Vec::new(), Vec::new());
-            for (&step, &observation) in steps.steps.iter().zip(&steps.observations) {
+            let (mut repeated, mut columns, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+            for (at, &step) in steps.steps.iter().enumerate() {
                 let drawn = clusters.representatives(step, samples, &mut rng);
-                repeated.steps.extend(std::iter::repeat_n(step, drawn.weights.len()));
-                repeated.observations.extend(std::iter::repeat_n(observation, drawn.weights.len()));
+                repeated.extend(std::iter::repeat_n(at as u32, drawn.weights.len()));
                 columns.extend(drawn.columns);
                 weights.extend(drawn.weights);
             }
             let ends = (1..=weights.len() as u32).map(|row| row * clusters.groups() as u32);
             let drawn = SparseRows::new(clusters.width(), ends.collect(), columns);
-            let rows = with_clusters(context, &repeated, drawn, &device);
+            let seen = context.interface.states_and_actions(data, &steps, &device);
             let predicted: Vec<f32> = mlp
-                .forward(rows, &mut Noise::new(0))
+                .forward(seen.gather(&repeated).with_ones(&drawn), &mut Noise::new(0))
                 .into_data()
                 .try_to_vec()
                 .expect("predictions are floats");
-            for ((&step, weight), predicted) in repeated.steps.iter().zip(weights).zip(predicted) {
+            for ((at, weight), predicted) in repeated.into_iter().zip(weights).zip(predicted) {
+                let step = steps.steps[at as usize];
                 labels[step] += weight * self.scale.undo(predicted) as f32;
             }
             done += steps.steps.len();
@@ -102,17 +103,6 @@ impl ReturnPredictor {
         }
         Ok(labels)
     }
-}
-
-/// State, action and cluster side by side.
-fn with_clusters(
-    context: &Context<'_>,
-    rows: &StepRows,
-    clusters: SparseRows,
-    device: &Device,
-) -> RowsIn {
-    let seen = context.interface.states_and_actions(context.data, rows, device);
-    seen.with(clusters.to_dense(device))
 }
 
 struct Regression<'a> {
@@ -128,7 +118,7 @@ struct Regression<'a> {
 
 impl Learner for Regression<'_> {
     fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
-        let Context { data, split, .. } = *self.context;
+        let Context { data, interface, split, .. } = *self.context;
         let seed = self.seed.indexed(step as u64);
         let mut rng = seed.rng();
         let rows = StepRows::of_episodes(data, &split.draw(self.batch, &mut rng));
@@ -145,7 +135,7 @@ impl Learner for Regression<'_> {
             .collect();
         let targets =
             Tensor::from_data(TensorData::new(scaled, [rows.steps.len(), 1]), &self.device);
-        let input = with_clusters(self.context, &rows, drawn, &self.device);
+        let input = interface.states_and_actions(data, &rows, &self.device).with_ones(&drawn);
         let noise = &mut Noise::new(seed.named("noise").value());
         let loss = squared_error(self.mlp.module().forward(input, noise), targets, None);
         let measured = f64::from(loss.clone().into_scalar::<f32>());
