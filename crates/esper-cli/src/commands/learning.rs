@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use esper::config::{Config, Preset};
 use esper::policy::Support;
 use esper::relabel::Findings;
+use esper::relabel::esper::Leakage;
 use esper::run::{DataId, Method, Plan, PolicyKind, RunFolder, Summary};
 use esper::{Checkpoint, Error, Monitor};
 use esper_data::{Dataset, Seed};
@@ -256,20 +257,18 @@ pub(super) fn failure(error: Error, go_on: &str) -> Failure {
     }
 }
 
+/// A leakage as a share of what there is to tell: 0.9% ± 0.1%.
+pub(super) fn leakage_text(leakage: &Leakage) -> String {
+    let [mean, stderr] = leakage.share().map(|share| 100.0 * share);
+    format!("{mean:.1}% ± {stderr:.1}%")
+}
+
 /// What is known about labels, in lines.
 pub(super) fn findings_text(findings: &Findings) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text += &format!("  {name:<20} {value}\n");
     if let Some(clustering) = &findings.clustering {
-        let leakage = &clustering.leakage;
-        let share = 100.0 * leakage.mean / leakage.baseline.max(f64::MIN_POSITIVE);
-        line(
-            "leakage",
-            format!(
-                "{:.5} ± {:.5} ({share:.1}% of what there is to tell)",
-                leakage.mean, leakage.stderr
-            ),
-        );
+        line("leakage", format!("{} of what there is to tell", leakage_text(&clustering.leakage)));
         line("action loss", number(clustering.action_loss));
         line(
             "clusters",

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::collect::{parse_steps, parse_task, play};
 use super::learning::{
-    Ask, Job, Settings, default_episodes, evaluate, failure, parse_episodes, parse_method,
-    user_stop,
+    Ask, Job, Settings, default_episodes, evaluate, failure, leakage_text, parse_episodes,
+    parse_method, user_stop,
 };
 use crate::output::{Failure, Output, number, table};
 use crate::progress::{Board, catch_interrupts, duration};
@@ -306,8 +306,7 @@ fn one(
 fn told(entry: &Entry, run: &RunResults) -> String {
     let mut line = format!("{}: trained in {}", entry.name, duration(run.train_seconds));
     if let Some(clustering) = &run.findings.clustering {
-        let leakage = &clustering.leakage;
-        line += &format!(", leakage {:.5} ± {:.5}", leakage.mean, leakage.stderr);
+        line += &format!(", leakage {}", leakage_text(&clustering.leakage));
     }
     line += &format!(", best return {}", number(run.evaluation.best_return));
     if let (Some(target), Some(achieved)) =

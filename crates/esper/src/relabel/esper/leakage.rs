@@ -46,6 +46,11 @@ pub struct Leakage {
 const NEGLIGIBLE: f64 = 1e-5;
 
 impl Leakage {
+    /// What clusters tell, and its standard error, as shares of what there is to tell.
+    pub fn share(&self) -> [f64; 2] {
+        [self.mean, self.stderr].map(|value| value / self.baseline.max(f64::MIN_POSITIVE))
+    }
+
     /// Whether no leak was found: what clusters tell is within noise, or within a tolerated share of what there is to
     /// tell. With few held-out trajectories much is within noise; the standard error says so.
     pub fn is_clean(&self, tolerance: f64) -> bool {
