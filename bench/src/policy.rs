@@ -262,10 +262,12 @@ impl TransformerActing {
         let mut rng = rng();
         let model = DecisionTransformer::new(&device.clone().autodiff(), &mut rng).valid();
         let mut cache = model.transformer.cache(episodes, 3 * CONTEXT);
+        let all: Vec<usize> = (0..episodes).collect();
         // What the cache holds does not change the time it takes.
         for token in 0..3 * CONTEXT - 3 {
             let tokens = Tensor::zeros([episodes, WIDTH], &device);
-            model.transformer.extend(tokens, &vec![token as u32 / 3; episodes], &mut cache);
+            let times = vec![token as u32 / 3; episodes];
+            model.transformer.extend(tokens, &times, &all, &mut cache);
         }
         let newest = Windows {
             labels: random_column(episodes, &mut rng, &device),
@@ -292,7 +294,8 @@ impl Workload for TransformerActing {
         let tokens = gather_rows(Tensor::cat(parts, 0), &order);
         let times: Vec<u32> =
             (0..3 * episodes).map(|row| CONTEXT as u32 - 1 - u32::from(row % 3 == 0)).collect();
-        let output = self.model.transformer.extend(tokens, &times, &mut self.cache);
+        let all: Vec<usize> = (0..episodes).collect();
+        let output = self.model.transformer.extend(tokens, &times, &all, &mut self.cache);
         let states: Vec<u32> = (0..episodes).map(|episode| 3 * episode as u32 + 2).collect();
         let logits = self.model.head.forward(gather_rows(output, &states));
         std::hint::black_box(sample(logits, &mut self.rng));

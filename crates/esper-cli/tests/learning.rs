@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const SMALL: [&str; 20] = [
+const SMALL: [&str; 30] = [
     "--set",
     "cluster.steps=60",
     "--set",
@@ -27,6 +27,16 @@ const SMALL: [&str; 20] = [
     "mlp.hidden=16",
     "--set",
     "mlp.batch=100",
+    "--set",
+    "cql.steps=60",
+    "--set",
+    "cql.hidden=16",
+    "--set",
+    "transformer.steps=30",
+    "--set",
+    "transformer.width=16",
+    "--set",
+    "transformer.batch=8",
 ];
 
 fn esper(folder: &Path, arguments: &[&str]) -> Output {
@@ -80,8 +90,16 @@ fn a_comparison_keeps_its_contract() {
     assert_eq!(results["seeds"], 2);
     assert_eq!(results["dataset"]["steps"], 4000);
     let methods = results["methods"].as_array().unwrap();
-    assert_eq!([&methods[0]["method"], &methods[1]["method"]], ["esper", "rvs"]);
-    for method in methods {
+    let names: Vec<&str> =
+        methods.iter().map(|method| method["method"].as_str().unwrap()).collect();
+    assert_eq!(names, ["esper", "rvs", "cql"]);
+    // What cannot be asked for a target has one entry, without one.
+    let values = &methods[2];
+    assert!(values["policy"].is_null() && values["calibration_error"].is_null());
+    assert_eq!(values["offline_return"], values["best_return"]);
+    let sweep = values["runs"][0]["sweep"].as_array().unwrap();
+    assert!(sweep.len() == 1 && sweep[0]["target"].is_null());
+    for method in &methods[..2] {
         assert_eq!(method["policy"], "mlp");
         for key in ["best_return", "offline_return", "calibration_error", "train_seconds"] {
             assert!(method[key]["mean"].is_f64() && method[key]["std"].is_f64(), "{key}: {method}");
@@ -143,6 +161,16 @@ fn training_and_asking() {
     let far = esper(here, &["eval", "run", "--targets", "1000", "--episodes", "20"]);
     assert!(stderr(&far).contains("does not speak about 1000"), "{}", stderr(&far));
 
+    // The other policy, and methods that cannot be asked.
+    let transformer =
+        &["train", "gambling.parquet", "--policy", "transformer", "--out", "dt", "--json"];
+    assert_eq!(json(&small(here, transformer))["policy"], "transformer");
+    json(&esper(here, &["eval", "dt", "--targets", "1", "--episodes", "20", "--json"]));
+    let best = &["train", "gambling.parquet", "--method", "bc", "--out", "bc", "--json"];
+    json(&small(here, &[&best[..], &["--set", "bc.percentile=10"]].concat()));
+    assert!(json(&esper(here, &["eval", "bc", "--json"]))["sweep"][0]["target"].is_null());
+    refused(&esper(here, &["eval", "bc", "--targets", "1"]), 2, "cannot be asked");
+
     refused(&small(here, &["train", "gambling.parquet", "--out", "run"]), 1, "--resume");
     refused(&esper(here, &["eval", "nowhere"]), 1, "there is no folder nowhere");
     refused(&esper(here, &["eval", "."]), 1, "not a run's folder");
@@ -159,7 +187,7 @@ fn misuse_is_explained() {
     refused(&train(&["--set", "cluster.beta=1"]), 2, "there is no setting cluster.beta");
     refused(&train(&["--set", "cluster.rep_groups=3"]), 2, "multiple");
     refused(&train(&["--config", "nothing.toml"]), 2, "nothing.toml");
-    refused(&train(&["--method", "magic"]), 2, "esper, rvs");
+    refused(&train(&["--method", "magic"]), 2, "esper, rvs, cql, bc");
     refused(&esper(here, &["run", "chess"]), 2, "gambling, connect-four, twenty48");
     refused(&esper(here, &["run", "gambling", "--seeds", "0"]), 2, "--seeds");
     refused(&esper(here, &["eval", "run", "--targets", "high"]), 2, "not a number");

@@ -118,6 +118,15 @@ impl Cells {
         self.view().category(at)
     }
 
+    /// Appends a category. One that does not fit is cut; spaces choose cells that all of their categories fit.
+    pub fn push_category(&mut self, category: usize) {
+        match self {
+            Cells::Byte(cells) => cells.push(category as u8),
+            Cells::Short(cells) => cells.push(category as u16),
+            Cells::Float(cells) => cells.push(category as f32),
+        }
+    }
+
     /// Makes room for `additional` more cells.
     pub fn reserve(&mut self, additional: usize) {
         each_type!(Cells, self, values => values.reserve_exact(additional));

@@ -41,23 +41,24 @@ pub struct Evaluation {
     pub sweep: Vec<SweepEntry>,
 }
 
-/// Asks an agent for every target, and holds what it gets against what it was asked for.
+/// Asks an agent for every target, and holds what it gets against what it was asked for. One without support cannot be
+/// asked; it plays the episodes of one target.
 pub fn sweep<E: Env, A: Agent + ?Sized>(
     env: &E,
     agent: &mut A,
-    support: &Support,
+    support: Option<&Support>,
     sweep: &Sweep,
     watch: impl FnMut(usize) -> ControlFlow<()>,
 ) -> Option<Evaluation> {
     let achieved = rollouts(env, agent, sweep, watch)?;
     let entries = sweep.targets.iter().zip(achieved).map(|(&target, achieved)| SweepEntry {
-        target: Some(target),
+        target: support.map(|_| target),
         achieved: achieved.mean(),
         stderr: achieved.stderr(),
         episodes: sweep.episodes,
-        supported: support.supports(target),
+        supported: support.is_none_or(|support| support.supports(target)),
     });
-    Some(Evaluation::of(entries.collect(), Some(support.offline_target())))
+    Some(Evaluation::of(entries.collect(), support.map(Support::offline_target)))
 }
 
 impl Evaluation {

@@ -114,7 +114,7 @@ fn another_device_acts_the_same_way() {
     let tokens: Tensor<2> = random([6, WIDTH], 1).inner();
     let extend = || {
         let mut cache = transformer.cache(2, 3);
-        values(&transformer.extend(tokens.clone(), &[0, 1, 2, 0, 1, 2], &mut cache))
+        values(&transformer.extend(tokens.clone(), &[0, 1, 2, 0, 1, 2], &[0, 1], &mut cache))
     };
     assert_close("tokens", &extend(), &as_on_another_device(extend), 1e-4);
 }

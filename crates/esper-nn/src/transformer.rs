@@ -128,28 +128,34 @@ impl Transformer {
         self.last_norm.forward(x)
     }
 
-    /// Runs over the next tokens of several sequences at once, as many of each: `tokens` is `[sequences · count, width]`,
-    /// sequence after sequence. What came before is in the cache, which takes up the new tokens.
+    /// Runs over the next tokens of some sequences of a cache at once, as many of each: `tokens` is
+    /// `[sequences · count, width]`, sequence after sequence. What came before is in the cache, which takes up the new
+    /// tokens.
     ///
     /// Returns the new tokens, `[sequences · count, width]`: what [`Transformer::forward`] without gradients gives for them
     /// over the whole sequences.
     ///
     /// # Panics
     ///
-    /// When the tokens are not divided evenly among the sequences of the cache, or it has no room for them.
-    pub fn extend(&self, tokens: Tensor<2>, times: &[u32], cache: &mut KeyValueCache) -> Tensor<2> {
+    /// When the tokens are not divided evenly among the sequences, or the cache has no room for them.
+    pub fn extend(
+        &self,
+        tokens: Tensor<2>,
+        times: &[u32],
+        sequences: &[usize],
+        cache: &mut KeyValueCache,
+    ) -> Tensor<2> {
         let [rows, width] = tokens.dims();
         let device = tokens.device();
-        let sequences = cache.lengths.len();
-        let count = rows / sequences;
-        assert_eq!(rows, sequences * count, "every sequence gets as many tokens");
+        let count = rows / sequences.len().max(1);
+        assert_eq!(rows, sequences.len() * count, "every sequence gets as many tokens");
         let mut x = self.embed(tokens, times);
         for (layer, parts) in self.layers.iter().zip(&mut cache.layers) {
             let qkv = layer.qkv.forward(layer.attention_norm.forward(x.clone()));
             let qkv: Vec<f32> = qkv.into_data().try_to_vec().expect("tokens are floats");
             let mut attended = vec![0.0; rows * width];
             for (row, qkv) in qkv.chunks_exact(3 * width).enumerate() {
-                let (sequence, new) = (row / count, row % count);
+                let (sequence, new) = (sequences[row / count], row % count);
                 let seen = cache.lengths[sequence] + new + 1;
                 let (keys, values) = parts.put(
                     sequence,
@@ -165,7 +171,7 @@ impl Transformer {
             x = x + layer.attention_out.forward(attended);
             x = x.clone() + layer.network(x);
         }
-        cache.lengths.iter_mut().for_each(|length| *length += count);
+        sequences.iter().for_each(|&sequence| cache.lengths[sequence] += count);
         self.last_norm.forward(x)
     }
 
@@ -238,6 +244,17 @@ impl KeyValueCache {
     /// The tokens of a sequence so far.
     pub fn length(&self, sequence: usize) -> usize {
         self.lengths[sequence]
+    }
+
+    /// Makes room for more sequences, if there are fewer.
+    pub fn grow(&mut self, sequences: usize) {
+        let sequences = sequences.max(self.lengths.len());
+        for part in &mut self.layers {
+            let size = sequences * self.capacity * part.width;
+            part.keys.resize(size, 0.0);
+            part.values.resize(size, 0.0);
+        }
+        self.lengths.resize(sequences, 0);
     }
 
     /// Forgets a sequence.
@@ -319,12 +336,15 @@ mod tests {
         for chunk in [1, 2, 3] {
             let mut cache = transformer.cache(sequences, length);
             for start in (0..length).step_by(chunk) {
-                let rows: Vec<u32> = (0..sequences)
+                // In any order.
+                let order = [2, 0, 1];
+                let rows: Vec<u32> = order
+                    .iter()
                     .flat_map(|s| (start..start + chunk).map(move |at| (s * length + at) as u32))
                     .collect();
                 let some = gather_rows(tokens.clone(), &rows);
                 let some_times: Vec<u32> = rows.iter().map(|&row| times[row as usize]).collect();
-                let output = values(&transformer.extend(some, &some_times, &mut cache));
+                let output = values(&transformer.extend(some, &some_times, &order, &mut cache));
                 for (output, &row) in output.chunks(16).zip(&rows) {
                     let row = row as usize * 16;
                     assert_close("extended", output, &whole[row..row + 16], 1e-5);
@@ -339,7 +359,7 @@ mod tests {
         let transformer = transformer().valid();
         let tokens: Tensor<2> = random([4, 16], 3).inner();
         let mut cache = transformer.cache(1, 4);
-        transformer.extend(tokens.clone(), &[0, 1, 2, 3], &mut cache);
+        transformer.extend(tokens.clone(), &[0, 1, 2, 3], &[0], &mut cache);
         let newest = cache.layers[0].keys[3 * 16..].to_vec();
         cache.forget(0, 3);
         assert_eq!(cache.length(0), 1);

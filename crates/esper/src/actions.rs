@@ -22,7 +22,7 @@ pub enum Taken {
     /// For every cell its category in every row.
     Categories(Vec<Vec<u32>>),
     /// Standardised numbers: `[rows, cells]`.
-    Numbers(Tensor<2>),
+    Numbers(Box<Tensor<2>>),
 }
 
 impl ActionHead {
@@ -58,7 +58,7 @@ impl ActionHead {
     pub fn taken(&self, cells: CellsRef<'_>, rows: &[usize], device: &Device) -> Taken {
         let width = self.encoding.space().cells();
         match self.encoding.space() {
-            Space::Box { .. } => Taken::Numbers(self.encoding.dense(cells, rows, device)),
+            Space::Box { .. } => Taken::Numbers(Box::new(self.encoding.dense(cells, rows, device))),
             _ => Taken::Categories(
                 (0..width)
                     .map(|cell| {
@@ -73,7 +73,7 @@ impl ActionHead {
     /// cells.
     pub fn loss(&self, outputs: Tensor<2>, taken: &Taken) -> Tensor<1> {
         match taken {
-            Taken::Numbers(numbers) => squared_error(outputs, numbers.clone(), None),
+            Taken::Numbers(numbers) => squared_error(outputs, *numbers.clone(), None),
             Taken::Categories(cells) if cells.len() == 1 => cross_entropy(outputs, &cells[0], None),
             Taken::Categories(cells) => {
                 let mut start = 0;
@@ -108,11 +108,7 @@ impl ActionHead {
                 for n in self.categories() {
                     let category = draw_category(&outputs[start..start + n], rng);
                     start += n;
-                    match actions {
-                        Cells::Byte(actions) => actions.push(category as u8),
-                        Cells::Short(actions) => actions.push(category as u16),
-                        Cells::Float(actions) => actions.push(category as f32),
-                    }
+                    actions.push_category(category);
                 }
             }
         }

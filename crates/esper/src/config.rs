@@ -32,6 +32,12 @@ pub struct Config {
     pub returns: ReturnsConfig,
     /// Phase 3: the policy, as an MLP.
     pub mlp: MlpPolicyConfig,
+    /// Phase 3: the policy, as a transformer.
+    pub transformer: TransformerPolicyConfig,
+    /// Behaviour cloning.
+    pub bc: BcConfig,
+    /// Conservative Q-learning.
+    pub cql: CqlConfig,
 }
 
 /// Phase 1: adversarial clustering (Equations 2 and 3).
@@ -138,6 +144,66 @@ pub struct MlpPolicyConfig {
     pub weight_decay: f64,
     /// The most that the norm of all gradients together may be; larger ones are scaled down.
     pub max_norm: f64,
+}
+
+/// Phase 3 with a Decision Transformer: labels, states and actions as tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransformerPolicyConfig {
+    /// Steps that it looks back on, the newest included.
+    pub context: usize,
+    /// Steps of training.
+    pub steps: usize,
+    /// Windows of a trajectory in a step.
+    pub batch: usize,
+    /// Numbers of a token.
+    pub width: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Heads of attention.
+    pub heads: usize,
+    /// The share of numbers that training leaves out.
+    pub dropout: f64,
+    /// How fast it learns.
+    pub learning_rate: f64,
+    /// Whether the learning rate falls to zero over the second half.
+    pub decay: bool,
+    /// Steps over which the learning rate rises from zero.
+    pub warmup: usize,
+    /// How fast weights decay.
+    pub weight_decay: f64,
+    /// The most that the norm of all gradients together may be; larger ones are scaled down.
+    pub max_norm: f64,
+}
+
+/// Behaviour cloning: what was done, whatever came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BcConfig {
+    /// The share of the episodes, in percent and those with the highest returns, that is imitated.
+    pub percentile: f64,
+}
+
+/// Conservative Q-learning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CqlConfig {
+    /// Steps of training.
+    pub steps: usize,
+    /// Transitions in a step.
+    pub batch: usize,
+    /// The width of hidden layers.
+    pub hidden: usize,
+    /// Hidden layers.
+    pub layers: usize,
+    /// How fast it learns.
+    pub learning_rate: f64,
+    /// How much a reward counts for less a step later.
+    pub discount: f64,
+    /// Steps after which the target network becomes a copy of the one that learns.
+    pub target_interval: usize,
+    /// What being conservative is worth.
+    pub alpha: f64,
 }
 
 /// How hidden layers are normalised.
@@ -256,14 +322,41 @@ impl Config {
                 weight_decay: 1e-4,
                 max_norm: 0.25,
             },
+            transformer: TransformerPolicyConfig {
+                context: 20,
+                steps: 50_000,
+                batch: 64,
+                width: 128,
+                layers: 3,
+                heads: 1,
+                dropout: 0.1,
+                learning_rate: 5e-4,
+                decay: false,
+                warmup: 10_000,
+                weight_decay: 1e-4,
+                max_norm: 0.25,
+            },
+            bc: BcConfig { percentile: 100.0 },
+            cql: CqlConfig {
+                steps: 100_000,
+                batch: 32,
+                hidden: 256,
+                layers: 2,
+                learning_rate: 6.25e-5,
+                discount: 0.99,
+                target_interval: 8_000,
+                alpha: 1.0,
+            },
         }
     }
 
     fn quick(task: Option<&str>) -> Self {
         let paper = Self::paper(task);
         // Two steps of seven states need no more; many episodes make up for their luck.
-        let (hidden, return_batch, policy_steps) =
-            if task == Some("gambling") { (64, 1_500, 3_000) } else { (128, 100, 8_000) };
+        let (hidden, return_batch, policy_steps, cql_steps) = match task {
+            Some("gambling") => (64, 1_500, 3_000, 3_000),
+            _ => (128, 100, 8_000, 8_000),
+        };
         Config {
             cluster: ClusterConfig {
                 steps: 2_500,
@@ -296,6 +389,23 @@ impl Config {
                 warmup: 100,
                 ..paper.mlp
             },
+            transformer: TransformerPolicyConfig {
+                steps: 3_000,
+                width: 64,
+                dropout: 0.0,
+                learning_rate: 1e-3,
+                decay: true,
+                warmup: 100,
+                ..paper.transformer
+            },
+            cql: CqlConfig {
+                steps: cql_steps,
+                batch: 256,
+                hidden: 2 * hidden,
+                learning_rate: 5e-4,
+                target_interval: 250,
+                ..paper.cql
+            },
             ..paper
         }
     }
@@ -326,7 +436,7 @@ impl Config {
 
     /// Whether the numbers make sense together.
     pub fn check(&self) -> Result<(), Error> {
-        let Config { cluster, returns, leakage, mlp, .. } = self;
+        let Config { cluster, returns, leakage, mlp, transformer, bc, cql, .. } = self;
         let least = |name: &str, value: f64, least: f64, most: f64| {
             if (least..=most).contains(&value) {
                 Ok(())
@@ -358,6 +468,18 @@ impl Config {
         least("cluster.weight_decay", cluster.weight_decay, 0.0, MANY)?;
         least("returns.weight_decay", returns.weight_decay, 0.0, MANY)?;
         least("mlp.max_norm", mlp.max_norm, 1e-9, MANY)?;
+        least("transformer.dropout", transformer.dropout, 0.0, 0.99)?;
+        least("transformer.weight_decay", transformer.weight_decay, 0.0, MANY)?;
+        least("transformer.max_norm", transformer.max_norm, 1e-9, MANY)?;
+        if !transformer.width.is_multiple_of(transformer.heads.max(1)) {
+            return Err(Error::Config(format!(
+                "transformer.width is {}; it has to be a multiple of transformer.heads, {}",
+                transformer.width, transformer.heads
+            )));
+        }
+        least("bc.percentile", bc.percentile, 0.01, 100.0)?;
+        least("cql.discount", cql.discount, 0.0, 1.0)?;
+        least("cql.alpha", cql.alpha, 0.0, MANY)?;
         least("mlp.dropout", mlp.dropout, 0.0, 0.99)?;
         least("mlp.weight_decay", mlp.weight_decay, 0.0, MANY)?;
         for (name, count, most) in [
@@ -377,6 +499,17 @@ impl Config {
             ("mlp.batch", mlp.batch, 1e6),
             ("mlp.hidden", mlp.hidden, 8192.0),
             ("mlp.layers", mlp.layers, 64.0),
+            ("transformer.context", transformer.context, 1000.0),
+            ("transformer.steps", transformer.steps, MANY),
+            ("transformer.batch", transformer.batch, 1e5),
+            ("transformer.width", transformer.width, 4096.0),
+            ("transformer.layers", transformer.layers, 64.0),
+            ("transformer.heads", transformer.heads, 64.0),
+            ("cql.steps", cql.steps, MANY),
+            ("cql.batch", cql.batch, 1e6),
+            ("cql.hidden", cql.hidden, 8192.0),
+            ("cql.layers", cql.layers, 64.0),
+            ("cql.target_interval", cql.target_interval, MANY),
         ] {
             least(name, count as f64, 1.0, most)?;
         }
@@ -386,6 +519,8 @@ impl Config {
             ("leakage.learning_rate", leakage.learning_rate),
             ("returns.learning_rate", returns.learning_rate),
             ("mlp.learning_rate", mlp.learning_rate),
+            ("transformer.learning_rate", transformer.learning_rate),
+            ("cql.learning_rate", cql.learning_rate),
         ] {
             least(name, rate, 0.0, 1.0)?;
         }

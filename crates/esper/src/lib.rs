@@ -18,6 +18,7 @@ pub mod run;
 pub mod statistics;
 mod training;
 mod trajectories;
+pub mod value;
 
 pub use error::Error;
 pub use training::{Checkpoint, Monitor, RECORD_EVERY, Unwatched};

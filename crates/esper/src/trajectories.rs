@@ -39,18 +39,23 @@ impl Interface {
         encode(&[self.observations(data, observation_rows)], device)
     }
 
-    /// Those with the actions taken.
+    /// The actions taken, as an input.
+    pub fn actions(&self, data: &Dataset, step_rows: &[usize], device: &Device) -> RowsIn {
+        encode(&[self.actions_taken(data, step_rows)], device)
+    }
+
+    /// Observations with the actions taken.
     pub fn states_and_actions(&self, data: &Dataset, rows: &StepRows, device: &Device) -> RowsIn {
-        let action = Column {
-            encoding: self.action.encoding(),
-            cells: data.actions().view(),
-            rows: &rows.steps,
-        };
-        encode(&[self.observations(data, &rows.observations), action], device)
+        let taken = self.actions_taken(data, &rows.steps);
+        encode(&[self.observations(data, &rows.observations), taken], device)
     }
 
     fn observations<'a>(&'a self, data: &'a Dataset, rows: &'a [usize]) -> Column<'a> {
         Column { encoding: &self.observation, cells: data.observations().view(), rows }
+    }
+
+    fn actions_taken<'a>(&'a self, data: &'a Dataset, rows: &'a [usize]) -> Column<'a> {
+        Column { encoding: self.action.encoding(), cells: data.actions().view(), rows }
     }
 
     /// The actions taken, as a loss wants them.
@@ -78,6 +83,17 @@ impl StepRows {
             rows.observations.extend(observations.start..observations.end - 1);
         }
         rows
+    }
+
+    /// Draws some of them, with replacement.
+    pub(crate) fn draw(&self, count: usize, rng: &mut Rng) -> Self {
+        let mut drawn = StepRows::default();
+        for _ in 0..count {
+            let at = rng.random_range(0..self.steps.len());
+            drawn.steps.push(self.steps[at]);
+            drawn.observations.push(self.observations[at]);
+        }
+        drawn
     }
 }
 

@@ -38,7 +38,7 @@ struct Evaluated {
     path: String,
     task: &'static str,
     method: &'static str,
-    policy: &'static str,
+    policy: Option<&'static str>,
     #[serde(flatten)]
     evaluation: Evaluation,
 }
@@ -59,6 +59,12 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         episodes: arguments.episodes.unwrap_or_else(|| default_episodes(task, PresetName::Quick)),
         seed: arguments.seed,
     };
+    if arguments.targets.is_some() && !manifest.method.has_targets() {
+        let method = manifest.method.name();
+        return Err(Failure::misuse(format!(
+            "{method} cannot be asked for a return; leave out --targets"
+        )));
+    }
     catch_interrupts();
     let board = Board::new(output);
     let evaluation = evaluate(&folder, task, &ask, &board, manifest.method.name(), &user_stop);
@@ -81,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         path: arguments.run.display().to_string(),
         task: task.name(),
         method: manifest.method.name(),
-        policy: manifest.policy.name(),
+        policy: manifest.method.has_policy().then(|| manifest.policy.name()),
         evaluation,
     };
     output.result(&evaluated, || text(&evaluated))

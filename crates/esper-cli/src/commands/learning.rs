@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use esper::agent::Agent;
 use esper::config::{Config, Preset};
 use esper::policy::Support;
 use esper::relabel::Findings;
@@ -55,6 +56,7 @@ impl PresetName {
 #[derive(Clone, Copy, ValueEnum)]
 enum PolicyName {
     Mlp,
+    Transformer,
 }
 
 impl Settings {
@@ -77,6 +79,7 @@ impl Settings {
     pub(super) fn policy(&self) -> PolicyKind {
         match self.policy {
             PolicyName::Mlp => PolicyKind::Mlp,
+            PolicyName::Transformer => PolicyKind::Transformer,
         }
     }
 }
@@ -176,8 +179,8 @@ pub(super) fn evaluate(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<Evaluation>, Error> {
     struct Visitor<'a, W> {
-        agent: esper::policy::MlpAgent,
-        support: Support,
+        agent: Box<dyn Agent>,
+        support: Option<Support>,
         sweep: Sweep,
         watch: &'a mut W,
     }
@@ -185,7 +188,7 @@ pub(super) fn evaluate(
         type Output = Option<Evaluation>;
         fn visit<E: BuiltIn>(self, env: E) -> Self::Output {
             let Visitor { mut agent, support, sweep: asked, watch } = self;
-            sweep(&env, &mut agent, &support, &asked, watch)
+            sweep(&env, agent.as_mut(), support.as_ref(), &asked, watch)
         }
     }
     let (policy, support) = folder.policy()?;
@@ -200,7 +203,11 @@ pub(super) fn evaluate(
             task.name()
         )));
     }
-    let targets = ask.targets.clone().unwrap_or_else(|| support.sweep());
+    let targets = match (&support, &ask.targets) {
+        (None, _) => vec![0.0],
+        (Some(_), Some(targets)) => targets.clone(),
+        (Some(support), None) => support.sweep(),
+    };
     let total = targets.len() * ask.episodes;
     let mut done = 0;
     let mut watch = |episodes: usize| {

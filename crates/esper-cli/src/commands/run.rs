@@ -29,9 +29,9 @@ pub(crate) struct Arguments {
     #[arg(value_parser = parse_task)]
     task: Task,
 
-    /// The methods to compare
-    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = parse_method, default_value = "esper,rvs")]
-    methods: Vec<Method>,
+    /// The methods to compare (esper, rvs, cql, bc), or `all`
+    #[arg(long, value_name = "A,B", value_parser = parse_methods, default_value = "esper,rvs,cql")]
+    methods: Methods,
 
     #[command(flatten)]
     settings: Settings,
@@ -55,6 +55,29 @@ pub(crate) struct Arguments {
     /// Go on with a comparison that was stopped
     #[arg(long, requires = "out")]
     resume: bool,
+}
+
+/// Methods, each once.
+#[derive(Clone)]
+struct Methods(Vec<Method>);
+
+fn parse_methods(text: &str) -> Result<Methods, String> {
+    if text == "all" {
+        return Ok(Methods(Method::ALL.to_vec()));
+    }
+    let mut methods = Vec::new();
+    for name in text.split(',') {
+        let method = parse_method(name.trim())?;
+        if !methods.contains(&method) {
+            methods.push(method);
+        }
+    }
+    Ok(Methods(methods))
+}
+
+/// The policy of a method, if there is a choice.
+fn policy_of(method: Method, settings: &Settings) -> Option<&'static str> {
+    method.has_policy().then(|| settings.policy().name())
 }
 
 /// One method with one seed.
@@ -83,12 +106,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         output.note(note);
     }
     catch_interrupts();
-    let mut methods: Vec<Method> = Vec::new();
-    for &method in &arguments.methods {
-        if !methods.contains(&method) {
-            methods.push(method);
-        }
-    }
+    let methods = &arguments.methods.0;
     let comparison = Comparison {
         task: task.name().to_owned(),
         steps: arguments.steps.unwrap_or(task.default_steps()),
@@ -106,11 +124,14 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         .flat_map(|&method| (0..arguments.seeds).map(move |seed| (method, seed)))
         .map(|(method, seed)| Entry {
             name: format!("{} seed {seed}", method.name()),
-            path: folder.join(format!("{}-{}-{seed}", method.name(), settings.policy().name())),
+            path: folder.join(match policy_of(method, settings) {
+                Some(policy) => format!("{}-{policy}-{seed}", method.name()),
+                None => format!("{}-{seed}", method.name()),
+            }),
             plan: Plan { method, policy: settings.policy(), config: config.clone(), seed },
         })
         .collect();
-    if let Err(error) = entries[0].plan.check(&data) {
+    if let Err(error) = entries.iter().try_for_each(|entry| entry.plan.check(&data)) {
         // Nothing can come of this folder.
         let _ = std::fs::remove_dir_all(&folder);
         return Err(failure(error, ""));
@@ -121,7 +142,6 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
 
     let total = Tally::of(&data).total();
     let seeds = arguments.seeds as usize;
-    let policy = settings.policy().name();
     let results = Results {
         task: task.name().to_owned(),
         preset: settings.preset.name().to_owned(),
@@ -135,7 +155,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             .iter()
             .map(|method| {
                 let runs = runs.by_ref().take(seeds).collect();
-                MethodResults::of(task.name(), method.name(), Some(policy), runs)
+                let policy = policy_of(*method, settings);
+                MethodResults::of(task.name(), method.name(), policy, runs)
             })
             .collect(),
     };

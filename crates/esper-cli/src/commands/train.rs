@@ -18,7 +18,8 @@ pub(crate) struct Arguments {
     /// The data set, as `esper collect` writes it
     data: PathBuf,
 
-    /// How steps are labelled: `esper` by the average return of their cluster, `rvs` by the return that followed
+    /// `esper` labels steps by the average return of their cluster, `rvs` by the return that followed; `cql` learns what
+    /// actions are worth, `bc` imitates (the best tenth of the episodes with --set bc.percentile=10)
     #[arg(long, value_parser = parse_method, default_value = "esper", value_name = "M")]
     method: Method,
 
@@ -43,7 +44,7 @@ pub(crate) struct Arguments {
 struct Trained {
     path: String,
     method: &'static str,
-    policy: &'static str,
+    policy: Option<&'static str>,
     seed: u64,
     #[serde(flatten)]
     summary: Summary,
@@ -76,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let trained = Trained {
         path: path.display().to_string(),
         method: method.name(),
-        policy: plan.policy.name(),
+        policy: method.has_policy().then(|| plan.policy.name()),
         seed: *seed,
         summary,
     };

@@ -3,12 +3,11 @@
 //! > L(ξ) = -log π_ξ(a_t | s_t, label_t)
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
-use esper_data::{Cells, CellsRef, Dataset, Rng, Seed};
+use burn::tensor::Device;
+use esper_data::{Cells, CellsRef, Rng, Seed};
 use esper_nn::{AdamWConfig, Mlp, MlpConfig, Noise, from_safetensors, to_safetensors};
-use rand::RngExt;
 
-use super::LabelInput;
+use super::{Episodes, LabelInput, TrainingSet, column, floats};
 use crate::agent::{Agent, Remaining};
 use crate::config::MlpPolicyConfig;
 use crate::error::Error;
@@ -27,29 +26,24 @@ pub struct MlpPolicy {
 
 impl MlpPolicy {
     /// Learns to do what was done, given the label it was done under. All steps count the same.
-    pub fn train(
-        data: &Dataset,
-        interface: &Interface,
-        labels: &[f32],
-        discount: f64,
+    pub(crate) fn train(
+        set: &TrainingSet<'_>,
         config: &MlpPolicyConfig,
         seed: Seed,
         monitor: &dyn Monitor,
     ) -> Result<Self, Error> {
         let device = Device::flex().autodiff();
         let seed = seed.named("policy");
-        let input = LabelInput::of(labels);
-        let mlp = network(config, interface, &device, &mut seed.named("initialisation").rng());
+        let input = LabelInput::of(set.labels, set.data, set.episodes);
+        let mlp = network(config, set.interface, &device, &mut seed.named("initialisation").rng());
         let optimizer = AdamWConfig::new()
             .with_weight_decay(config.weight_decay)
             .with_warmup_steps(config.warmup)
             .with_max_norm(Some(config.max_norm));
-        let everything: Vec<usize> = (0..data.episodes()).collect();
         let mut learner = Cloning {
-            data,
-            interface,
-            rows: StepRows::of_episodes(data, &everything),
-            labels: labels.iter().map(|&label| input.apply(f64::from(label))).collect(),
+            set,
+            rows: StepRows::of_episodes(set.data, set.episodes),
+            labels: set.labels.iter().map(|&label| input.apply(f64::from(label))).collect(),
             batch: config.batch,
             device,
             seed,
@@ -57,8 +51,8 @@ impl MlpPolicy {
         };
         let schedule = Schedule { steps: config.steps, decay: config.decay };
         train(&mut learner, "policy", schedule, monitor)?;
-        let mlp = learner.mlp.into_module();
-        Ok(MlpPolicy { mlp, interface: interface.clone(), labels: input, discount })
+        let (mlp, interface) = (learner.mlp.into_module(), set.interface.clone());
+        Ok(MlpPolicy { mlp, interface, labels: input, discount: set.discount })
     }
 
     /// The weights.
@@ -67,7 +61,7 @@ impl MlpPolicy {
     }
 
     /// A policy from its weights and what is kept beside them.
-    pub fn from_safetensors(
+    pub(crate) fn from_safetensors(
         bytes: &[u8],
         config: &MlpPolicyConfig,
         interface: Interface,
@@ -92,10 +86,8 @@ impl MlpPolicy {
 
     /// The policy as something that acts.
     pub fn agent(&self) -> MlpAgent {
-        MlpAgent {
-            policy: MlpPolicy { mlp: self.mlp.valid(), ..self.clone() },
-            episodes: Vec::new(),
-        }
+        let policy = MlpPolicy { mlp: self.mlp.valid(), ..self.clone() };
+        MlpAgent { policy, episodes: Episodes::default() }
     }
 }
 
@@ -108,15 +100,8 @@ fn network(config: &MlpPolicyConfig, interface: &Interface, device: &Device, rng
         .init(device, rng)
 }
 
-/// Labels as a column: `[rows, 1]`.
-fn column(labels: Vec<f32>, device: &Device) -> Tensor<2> {
-    let rows = labels.len();
-    Tensor::from_data(TensorData::new(labels, [rows, 1]), device)
-}
-
 struct Cloning<'a> {
-    data: &'a Dataset,
-    interface: &'a Interface,
+    set: &'a TrainingSet<'a>,
     rows: StepRows,
     labels: Vec<f32>,
     batch: usize,
@@ -127,21 +112,16 @@ struct Cloning<'a> {
 
 impl Learner for Cloning<'_> {
     fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
+        let TrainingSet { data, interface, .. } = *self.set;
         let seed = self.seed.indexed(step as u64);
-        let mut rng = seed.rng();
-        let drawn: Vec<usize> =
-            (0..self.batch).map(|_| rng.random_range(0..self.rows.steps.len())).collect();
-        let observations: Vec<usize> = drawn.iter().map(|&at| self.rows.observations[at]).collect();
-        let steps: Vec<usize> = drawn.iter().map(|&at| self.rows.steps[at]).collect();
-        let labels = steps.iter().map(|&step| self.labels[step]).collect();
-        let input = self
-            .interface
-            .states(self.data, &observations, &self.device)
-            .with(column(labels, &self.device));
+        let drawn = self.rows.draw(self.batch, &mut seed.rng());
+        let labels = drawn.steps.iter().map(|&step| self.labels[step]).collect();
+        let states = interface.states(data, &drawn.observations, &self.device);
+        let input = states.with(column(labels, &self.device));
         let noise = &mut Noise::new(seed.named("noise").value());
         let outputs = self.mlp.module().forward(input, noise);
-        let taken = self.interface.taken(self.data, &steps, &self.device);
-        let loss = self.interface.action.loss(outputs, &taken);
+        let taken = interface.taken(data, &drawn.steps, &self.device);
+        let loss = interface.action.loss(outputs, &taken);
         let measured = f64::from(loss.clone().into_scalar::<f32>());
         self.mlp.step(pace, &mut loss.backward());
         vec![("policy_loss", measured)]
@@ -159,48 +139,26 @@ impl Learner for Cloning<'_> {
 /// Acts as the policy says.
 pub struct MlpAgent {
     policy: MlpPolicy,
-    episodes: Vec<Episode>,
-}
-
-struct Episode {
-    remaining: Remaining,
-    rng: Rng,
+    episodes: Episodes,
 }
 
 impl Agent for MlpAgent {
     fn begin(&mut self, place: usize, target: f64, seed: Seed) {
-        let discount = self.policy.discount;
-        let blank =
-            || Episode { remaining: Remaining::new(0.0, discount), rng: Seed::new(0).rng() };
-        if place >= self.episodes.len() {
-            self.episodes.resize_with(place + 1, blank);
-        }
-        let remaining = Remaining::new(target, self.policy.discount);
-        self.episodes[place] = Episode { remaining, rng: seed.rng() };
+        self.episodes.begin(place, Remaining::new(target, self.policy.discount), seed);
     }
 
     fn act(&mut self, observations: CellsRef<'_>, places: &[usize], actions: &mut Cells) {
         let MlpPolicy { mlp, interface, labels, .. } = &self.policy;
         let device = Device::flex();
-        let column_of =
-            Column { encoding: &interface.observation, cells: observations, rows: places };
-        let targets = places
-            .iter()
-            .map(|&place| labels.apply(self.episodes[place].remaining.target()))
-            .collect();
-        let input = encode(&[column_of], &device).with(column(targets, &device));
-        let outputs: Vec<f32> = mlp
-            .forward(input, &mut Noise::new(0))
-            .into_data()
-            .try_to_vec()
-            .expect("outputs are floats");
-        let width = interface.action.outputs();
-        for (&place, outputs) in places.iter().zip(outputs.chunks_exact(width)) {
-            interface.action.draw(outputs, &mut self.episodes[place].rng, actions);
-        }
+        let seen = Column { encoding: &interface.observation, cells: observations, rows: places };
+        let targets =
+            places.iter().map(|&place| labels.apply(self.episodes.target(place))).collect();
+        let input = encode(&[seen], &device).with(column(targets, &device));
+        let outputs = floats(mlp.forward(input, &mut Noise::new(0)));
+        self.episodes.draw(&interface.action, &outputs, places, actions);
     }
 
     fn reward(&mut self, place: usize, reward: f32) {
-        self.episodes[place].remaining.receive(reward);
+        self.episodes.reward(place, reward);
     }
 }

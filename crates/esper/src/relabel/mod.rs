@@ -1,11 +1,13 @@
 //! From observed returns to labels.
 
+mod cloning;
 pub mod esper;
 mod observed;
 
 use esper_data::{Dataset, Seed};
 use serde::{Deserialize, Serialize};
 
+pub use cloning::Cloning;
 pub use observed::Observed;
 
 use crate::error::Error;
@@ -33,6 +35,8 @@ pub struct Context<'a> {
 pub struct Labels {
     /// One a step.
     pub values: Vec<f32>,
+    /// The episodes that a policy is to imitate; all of them if nothing is said.
+    pub episodes: Option<Vec<usize>>,
     /// The probabilities of all clusters at every step, if the method has clusters.
     pub clusters: Option<esper::Clusters>,
     /// What is known about them without the world.

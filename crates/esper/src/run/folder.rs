@@ -8,22 +8,23 @@ use esper_data::{Checksums, DataError, Dataset, LabelColumns, PendingFile};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Method, Outcome, Plan, PolicyKind, checkpoint};
+use super::{Method, Outcome, Plan, Policy, PolicyKind, checkpoint};
 use crate::config::Config;
 use crate::error::Error;
-use crate::policy::{LabelInput, MlpPolicy, Support};
+use crate::policy::{LabelInput, MlpPolicy, Support, TransformerPolicy};
 use crate::relabel::Findings;
 use crate::training::{Checkpoint, Monitor};
 use crate::trajectories::Interface;
+use crate::value::QPolicy;
 
 /// What was trained on what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The version of the program.
     pub version: String,
-    /// How labels were made.
+    /// How the policy came about.
     pub method: Method,
-    /// What was trained on them.
+    /// What was trained on labels, if there were any.
     pub policy: PolicyKind,
     /// What decided everything random.
     pub seed: u64,
@@ -70,10 +71,12 @@ pub struct Summary {
 pub struct Agents {
     /// How observations and actions enter the policy.
     pub interface: Interface,
-    /// How labels do.
-    pub labels: LabelInput,
-    /// Which targets it can be asked for.
-    pub support: Support,
+    /// How labels do, if they do.
+    pub labels: Option<LabelInput>,
+    /// Which targets it can be asked for, if it can be asked.
+    pub support: Option<Support>,
+    /// The times that a transformer has embeddings of.
+    pub times: usize,
 }
 
 /// A run's folder.
@@ -186,20 +189,24 @@ impl RunFolder {
 
     /// Keeps everything that came of the training.
     pub fn complete(&self, data: &Dataset, outcome: &Outcome) -> Result<Summary, Error> {
-        let Outcome { labels, policy, support, seconds } = outcome;
-        let columns = LabelColumns {
-            labels: &labels.values,
-            clusters: labels.clusters.as_ref().map(|c| (c.width(), c.probabilities())),
-        };
-        columns.write(data, &self.path.join(LABELS), true)?;
+        let Outcome { labels, policy, support, times, seconds } = outcome;
+        if support.is_some() {
+            let clusters = labels.clusters.as_ref();
+            let columns = LabelColumns {
+                labels: &labels.values,
+                clusters: clusters.map(|clusters| (clusters.width(), clusters.probabilities())),
+            };
+            columns.write(data, &self.path.join(LABELS), true)?;
+        }
         for (name, weights) in &labels.models {
             self.write(&format!("{name}.safetensors"), weights)?;
         }
         self.write(POLICY, &policy.to_safetensors())?;
         let agents = Agents {
             interface: policy.interface().clone(),
-            labels: *policy.labels(),
+            labels: policy.labels().copied(),
             support: support.clone(),
+            times: *times,
         };
         self.write_json(AGENT, &agents)?;
         let summary = Summary { train_seconds: *seconds, findings: labels.findings.clone() };
@@ -210,14 +217,37 @@ impl RunFolder {
         Ok(summary)
     }
 
-    /// The policy, and which targets it can be asked for.
-    pub fn policy(&self) -> Result<(MlpPolicy, Support), Error> {
+    /// The policy, and which targets it can be asked for, if it can be asked.
+    pub fn policy(&self) -> Result<(Policy, Option<Support>), Error> {
         self.summary()?;
-        let config = self.config()?;
-        let Agents { interface, labels, support } = self.read_json(AGENT)?;
+        let (manifest, config) = (self.manifest()?, self.config()?);
+        let Agents { interface, labels, support, times } = self.read_json(AGENT)?;
         let weights = self.read(POLICY)?;
-        let policy =
-            MlpPolicy::from_safetensors(&weights, &config.mlp, interface, labels, config.discount)?;
+        if manifest.method == Method::Cql {
+            let values = QPolicy::from_safetensors(&weights, &config.cql, interface)?;
+            return Ok((Policy::Values(values), support));
+        }
+        let labels = labels.ok_or_else(|| self.damaged(AGENT, "it says nothing of labels"))?;
+        let discount = config.discount;
+        let policy = match manifest.policy {
+            PolicyKind::Mlp => Policy::Mlp(MlpPolicy::from_safetensors(
+                &weights,
+                &config.mlp,
+                interface,
+                labels,
+                discount,
+            )?),
+            PolicyKind::Transformer => {
+                Policy::Transformer(Box::new(TransformerPolicy::from_safetensors(
+                    &weights,
+                    &config.transformer,
+                    interface,
+                    labels,
+                    discount,
+                    times,
+                )?))
+            }
+        };
         Ok((policy, support))
     }
 
@@ -231,7 +261,7 @@ impl RunFolder {
         for entry in fs::read_dir(&folder).map_err(|error| failed(&folder, error))? {
             let entry = entry.map_err(|error| failed(&folder, error))?.path();
             // What was being written when everything ended has a name of its own.
-            if !entry.extension().is_some_and(|extension| extension == "partial") {
+            if entry.extension().is_none_or(|extension| extension != "partial") {
                 let bytes = fs::read(&entry).map_err(|error| failed(&entry, error))?;
                 known = known.max(checkpoint::from_bytes(&entry, &bytes)?.1);
             }

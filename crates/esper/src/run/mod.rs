@@ -21,34 +21,52 @@ use serde::{Deserialize, Serialize};
 
 pub use folder::{Agents, DataId, Manifest, RunFolder, Summary};
 
+use crate::agent::Agent;
 use crate::config::Config;
 use crate::error::Error;
-use crate::policy::{MlpPolicy, Support};
+use crate::policy::{LabelInput, MlpPolicy, Support, TrainingSet, TransformerPolicy};
 use crate::relabel::esper::Esper;
-use crate::relabel::{Context, Labels, Observed, Relabel};
+use crate::relabel::{Cloning, Context, Labels, Observed, Relabel};
 use crate::training::Monitor;
 use crate::trajectories::{Interface, Split};
+use crate::value::QPolicy;
 
-/// How labels are made.
+/// How a policy comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// The average return of a step's cluster.
+    /// Steps are labelled with the average return of their cluster.
     Esper,
-    /// The return that followed.
+    /// Steps are labelled with the return that followed.
     Rvs,
+    /// Conservative Q-learning: no labels, and a policy of its own kind.
+    Cql,
+    /// Behaviour cloning: no labels.
+    Bc,
 }
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 2] = [Method::Esper, Method::Rvs];
+    pub const ALL: [Method; 4] = [Method::Esper, Method::Rvs, Method::Cql, Method::Bc];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Method::Esper => "esper",
             Method::Rvs => "rvs",
+            Method::Cql => "cql",
+            Method::Bc => "bc",
         }
+    }
+
+    /// Whether a policy of a chosen kind is trained on labels.
+    pub fn has_policy(self) -> bool {
+        self != Method::Cql
+    }
+
+    /// Whether it can be asked for a target.
+    pub fn has_targets(self) -> bool {
+        matches!(self, Method::Esper | Method::Rvs)
     }
 }
 
@@ -58,16 +76,68 @@ impl Method {
 pub enum PolicyKind {
     /// State and label in, action out.
     Mlp,
+    /// A Decision Transformer.
+    Transformer,
 }
 
 impl PolicyKind {
     /// All of them.
-    pub const ALL: [PolicyKind; 1] = [PolicyKind::Mlp];
+    pub const ALL: [PolicyKind; 2] = [PolicyKind::Mlp, PolicyKind::Transformer];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             PolicyKind::Mlp => "mlp",
+            PolicyKind::Transformer => "transformer",
+        }
+    }
+}
+
+/// Something trained that acts.
+#[derive(Clone, Debug)]
+pub enum Policy {
+    /// State and label in, action out.
+    Mlp(MlpPolicy),
+    /// A Decision Transformer.
+    Transformer(Box<TransformerPolicy>),
+    /// What is worth most.
+    Values(QPolicy),
+}
+
+impl Policy {
+    /// The weights, as safetensors.
+    pub fn to_safetensors(&self) -> Vec<u8> {
+        match self {
+            Policy::Mlp(policy) => policy.to_safetensors(),
+            Policy::Transformer(policy) => policy.to_safetensors(),
+            Policy::Values(policy) => policy.to_safetensors(),
+        }
+    }
+
+    /// How observations and actions enter it.
+    pub fn interface(&self) -> &Interface {
+        match self {
+            Policy::Mlp(policy) => policy.interface(),
+            Policy::Transformer(policy) => policy.interface(),
+            Policy::Values(policy) => policy.interface(),
+        }
+    }
+
+    /// How labels enter it, if they do.
+    pub fn labels(&self) -> Option<&LabelInput> {
+        match self {
+            Policy::Mlp(policy) => Some(policy.labels()),
+            Policy::Transformer(policy) => Some(policy.labels()),
+            Policy::Values(_) => None,
+        }
+    }
+
+    /// The policy as something that acts.
+    pub fn agent(&self) -> Box<dyn Agent> {
+        match self {
+            Policy::Mlp(policy) => Box::new(policy.agent()),
+            Policy::Transformer(policy) => Box::new(policy.agent()),
+            Policy::Values(policy) => Box::new(policy.agent()),
         }
     }
 }
@@ -75,9 +145,9 @@ impl PolicyKind {
 /// What to train.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// How labels are made.
+    /// How a policy comes about.
     pub method: Method,
-    /// What is trained on them.
+    /// What is trained on labels, if there are any.
     pub policy: PolicyKind,
     /// Every setting.
     pub config: Config,
@@ -89,10 +159,12 @@ pub struct Plan {
 pub struct Outcome {
     /// The labels, and what is known about them.
     pub labels: Labels,
-    /// The policy.
-    pub policy: MlpPolicy,
-    /// Which targets it can be asked for.
-    pub support: Support,
+    /// What acts.
+    pub policy: Policy,
+    /// Which targets it can be asked for, if it can be asked.
+    pub support: Option<Support>,
+    /// The times that a transformer has embeddings of.
+    times: usize,
     /// How long it took.
     pub seconds: f64,
 }
@@ -104,6 +176,9 @@ impl Plan {
         if !data.returns_to_go(self.config.discount).iter().all(|value| value.is_finite()) {
             let problem = "rewards add up to more than a number can hold; make their unit larger";
             return Err(Error::Unsuitable(problem.to_owned()));
+        }
+        if self.method == Method::Cql {
+            QPolicy::check(data)?;
         }
         self.split(data).map(|_| ())
     }
@@ -133,21 +208,36 @@ impl Plan {
             seed: seed.named(method.name()),
             monitor,
         };
-        let labels = match method {
-            Method::Esper => Esper { config: config.clone() }.relabel(&context)?,
-            Method::Rvs => Observed.relabel(&context)?,
+        let relabeller: Box<dyn Relabel> = match method {
+            Method::Esper => Box::new(Esper { config: config.clone() }),
+            Method::Rvs => Box::new(Observed),
+            Method::Bc | Method::Cql => Box::new(Cloning { percentile: config.bc.percentile }),
         };
-        let policy = MlpPolicy::train(
+        let labels = relabeller.relabel(&context)?;
+        let everything: Vec<usize> = (0..data.episodes()).collect();
+        let set = TrainingSet {
             data,
-            &interface,
-            &labels.values,
-            config.discount,
-            &config.mlp,
-            seed,
-            monitor,
-        )?;
+            interface: &interface,
+            labels: &labels.values,
+            episodes: labels.episodes.as_deref().unwrap_or(&everything),
+            discount: config.discount,
+        };
+        let times = set.times();
+        let policy = match (method, self.policy) {
+            (Method::Cql, _) => {
+                Policy::Values(QPolicy::train(data, &interface, &config.cql, seed, monitor)?)
+            }
+            (_, PolicyKind::Mlp) => {
+                Policy::Mlp(MlpPolicy::train(&set, &config.mlp, seed, monitor)?)
+            }
+            (_, PolicyKind::Transformer) => Policy::Transformer(Box::new(
+                TransformerPolicy::train(&set, &config.transformer, seed, monitor)?,
+            )),
+        };
         let first_steps = (0..data.episodes()).map(|episode| data.episode_steps(episode).start);
-        let support = Support::of(first_steps.map(|step| labels.values[step]));
-        Ok(Outcome { labels, policy, support, seconds: started.elapsed().as_secs_f64() })
+        let support =
+            method.has_targets().then(|| Support::of(first_steps.map(|step| labels.values[step])));
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(Outcome { labels, policy, support, times, seconds })
     }
 }

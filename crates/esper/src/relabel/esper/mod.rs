@@ -43,6 +43,7 @@ impl Relabel for Esper {
         let pairs = held_out.steps.iter().map(|&step| (values[step], returns[step])).collect();
         Ok(Labels {
             values,
+            episodes: None,
             clusters: Some(clusters),
             findings: Findings {
                 calibration: Some(LabelCalibration::of(pairs)),
