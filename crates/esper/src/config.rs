@@ -36,8 +36,10 @@ pub struct Config {
     pub transformer: TransformerPolicyConfig,
     /// Behaviour cloning.
     pub bc: BcConfig,
-    /// Conservative Q-learning.
+    /// Conservative Q-learning for a choice among actions.
     pub cql: CqlConfig,
+    /// Conservative Q-learning for real-valued actions.
+    pub cql_continuous: CqlContinuousConfig,
 }
 
 /// Phase 1: adversarial clustering (Equations 2 and 3).
@@ -184,7 +186,7 @@ pub struct BcConfig {
     pub percentile: f64,
 }
 
-/// Conservative Q-learning.
+/// Conservative Q-learning for a choice among actions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CqlConfig {
@@ -204,6 +206,38 @@ pub struct CqlConfig {
     pub target_interval: usize,
     /// What being conservative is worth.
     pub alpha: f64,
+}
+
+/// Conservative Q-learning for real-valued actions, on top of soft actor-critic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CqlContinuousConfig {
+    /// Steps of training.
+    pub steps: usize,
+    /// Transitions in a step.
+    pub batch: usize,
+    /// The width of hidden layers.
+    pub hidden: usize,
+    /// Hidden layers.
+    pub layers: usize,
+    /// How fast the actor learns.
+    pub actor_learning_rate: f64,
+    /// How fast the critics learn.
+    pub critic_learning_rate: f64,
+    /// How fast the worth of entropy is adjusted.
+    pub temperature_learning_rate: f64,
+    /// How fast the worth of being conservative is adjusted.
+    pub alpha_learning_rate: f64,
+    /// How much a reward counts for less a step later.
+    pub discount: f64,
+    /// How far the target moves towards the critics in a step.
+    pub tau: f64,
+    /// What the conservative term is multiplied with.
+    pub conservative_weight: f64,
+    /// The term may be this large before it is taken more seriously.
+    pub alpha_threshold: f64,
+    /// Actions of each kind that the conservative term is estimated with.
+    pub action_samples: usize,
 }
 
 /// How hidden layers are normalised.
@@ -347,6 +381,21 @@ impl Config {
                 target_interval: 8_000,
                 alpha: 1.0,
             },
+            cql_continuous: CqlContinuousConfig {
+                steps: 100_000,
+                batch: 256,
+                hidden: 256,
+                layers: 2,
+                actor_learning_rate: 1e-4,
+                critic_learning_rate: 3e-4,
+                temperature_learning_rate: 1e-4,
+                alpha_learning_rate: 1e-4,
+                discount: 0.99,
+                tau: 0.005,
+                conservative_weight: 5.0,
+                alpha_threshold: 10.0,
+                action_samples: 10,
+            },
         }
     }
 
@@ -406,6 +455,11 @@ impl Config {
                 target_interval: 250,
                 ..paper.cql
             },
+            cql_continuous: CqlContinuousConfig {
+                steps: 10_000,
+                hidden: 128,
+                ..paper.cql_continuous
+            },
             ..paper
         }
     }
@@ -437,6 +491,7 @@ impl Config {
     /// Whether the numbers make sense together.
     pub fn check(&self) -> Result<(), Error> {
         let Config { cluster, returns, leakage, mlp, transformer, bc, cql, .. } = self;
+        let continuous = &self.cql_continuous;
         let least = |name: &str, value: f64, least: f64, most: f64| {
             if (least..=most).contains(&value) {
                 Ok(())
@@ -480,6 +535,10 @@ impl Config {
         least("bc.percentile", bc.percentile, 0.01, 100.0)?;
         least("cql.discount", cql.discount, 0.0, 1.0)?;
         least("cql.alpha", cql.alpha, 0.0, MANY)?;
+        least("cql_continuous.discount", continuous.discount, 0.0, 1.0)?;
+        least("cql_continuous.tau", continuous.tau, 0.0, 1.0)?;
+        least("cql_continuous.conservative_weight", continuous.conservative_weight, 0.0, MANY)?;
+        least("cql_continuous.alpha_threshold", continuous.alpha_threshold, -MANY, MANY)?;
         least("mlp.dropout", mlp.dropout, 0.0, 0.99)?;
         least("mlp.weight_decay", mlp.weight_decay, 0.0, MANY)?;
         for (name, count, most) in [
@@ -510,6 +569,11 @@ impl Config {
             ("cql.hidden", cql.hidden, 8192.0),
             ("cql.layers", cql.layers, 64.0),
             ("cql.target_interval", cql.target_interval, MANY),
+            ("cql_continuous.steps", continuous.steps, MANY),
+            ("cql_continuous.batch", continuous.batch, 1e5),
+            ("cql_continuous.hidden", continuous.hidden, 8192.0),
+            ("cql_continuous.layers", continuous.layers, 64.0),
+            ("cql_continuous.action_samples", continuous.action_samples, 1000.0),
         ] {
             least(name, count as f64, 1.0, most)?;
         }
@@ -521,6 +585,10 @@ impl Config {
             ("mlp.learning_rate", mlp.learning_rate),
             ("transformer.learning_rate", transformer.learning_rate),
             ("cql.learning_rate", cql.learning_rate),
+            ("cql_continuous.actor_learning_rate", continuous.actor_learning_rate),
+            ("cql_continuous.critic_learning_rate", continuous.critic_learning_rate),
+            ("cql_continuous.temperature_learning_rate", continuous.temperature_learning_rate),
+            ("cql_continuous.alpha_learning_rate", continuous.alpha_learning_rate),
         ] {
             least(name, rate, 0.0, 1.0)?;
         }

@@ -26,6 +26,8 @@ fn tiny(method: Method) -> Plan {
     (config.transformer.layers, config.transformer.context) = (2, 4);
     (config.cql.steps, config.cql.hidden, config.cql.batch) = (120, 16, 64);
     config.cql.target_interval = 20;
+    (config.cql_continuous.steps, config.cql_continuous.hidden) = (60, 16);
+    config.cql_continuous.batch = 32;
     Plan { method, policy: PolicyKind::Mlp, config, seed: 3 }
 }
 
@@ -291,4 +293,45 @@ fn real_observations_and_actions_are_learned() {
             }
         }
     }
+}
+
+/// One-step episodes that pay most where the action is half the observation; actions were drawn at random. What is worth
+/// most is found, and found again after a file.
+#[test]
+fn values_of_real_actions_are_learned() {
+    let mut rng = Seed::new(6).rng();
+    let (mut states, mut actions, mut rewards) = (vec![], vec![], vec![]);
+    for _ in 0..5_000 {
+        let (state, action) = (rng.random_range(-1.0..1.0f32), rng.random_range(-2.0..2.0f32));
+        states.extend([state, state]);
+        actions.push(action);
+        rewards.push(-4.0 * (action - state / 2.0).powi(2));
+    }
+    let data = dataset(
+        Space::Box { shape: vec![1], bounds: None },
+        Space::Box { shape: vec![1], bounds: Some(vec![[-2.0, 2.0]]) },
+        vec![1; 5_000],
+        Cells::Float(states),
+        Cells::Float(actions),
+        rewards,
+    );
+    let mut plan = tiny(Method::Cql);
+    let config = &mut plan.config.cql_continuous;
+    (config.steps, config.hidden, config.batch) = (1_500, 32, 64);
+    (config.actor_learning_rate, config.critic_learning_rate) = (1e-3, 2e-3);
+    let home = tempfile::tempdir().unwrap();
+    let folder = RunFolder::create(&home.path().join("run"), &plan, &DataId::of(&data)).unwrap();
+    let outcome = plan.train(&data, &folder).unwrap();
+    folder.complete(&data, &outcome).unwrap();
+    let acted = |policy: &Policy| {
+        let mut acted = Cells::Float(Vec::new());
+        policy.agent().act(Cells::Float(vec![-0.8, 0.0, 0.8]).view(), &[0, 1, 2], &mut acted);
+        acted
+    };
+    let chosen = acted(&outcome.policy);
+    for (at, wanted) in [-0.4, 0.0, 0.4].into_iter().enumerate() {
+        let number = chosen.view().number(at);
+        assert!((number - wanted).abs() < 0.25, "{number}, not {wanted}");
+    }
+    assert_eq!(acted(&folder.policy().unwrap().0), chosen);
 }

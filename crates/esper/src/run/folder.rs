@@ -15,7 +15,7 @@ use crate::policy::{LabelInput, MlpPolicy, Support, TransformerPolicy};
 use crate::relabel::Findings;
 use crate::training::{Checkpoint, Monitor};
 use crate::trajectories::Interface;
-use crate::value::QPolicy;
+use crate::value::{ActorPolicy, QPolicy, Ranges};
 
 /// What was trained on what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,6 +77,9 @@ pub struct Agents {
     pub support: Option<Support>,
     /// The times that a transformer has embeddings of.
     pub times: usize,
+    /// What the outputs of an actor stand for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranges: Option<Ranges>,
 }
 
 /// A run's folder.
@@ -207,6 +210,10 @@ impl RunFolder {
             labels: policy.labels().copied(),
             support: support.clone(),
             times: *times,
+            ranges: match policy {
+                Policy::Actor(policy) => Some(policy.ranges().clone()),
+                _ => None,
+            },
         };
         self.write_json(AGENT, &agents)?;
         let summary = Summary { train_seconds: *seconds, findings: labels.findings.clone() };
@@ -221,9 +228,14 @@ impl RunFolder {
     pub fn policy(&self) -> Result<(Policy, Option<Support>), Error> {
         self.summary()?;
         let (manifest, config) = (self.manifest()?, self.config()?);
-        let Agents { interface, labels, support, times } = self.read_json(AGENT)?;
+        let Agents { interface, labels, support, times, ranges } = self.read_json(AGENT)?;
         let weights = self.read(POLICY)?;
         if manifest.method == Method::Cql {
+            if let Some(ranges) = ranges {
+                let config = &config.cql_continuous;
+                let actor = ActorPolicy::from_safetensors(&weights, config, interface, ranges)?;
+                return Ok((Policy::Actor(actor), support));
+            }
             let values = QPolicy::from_safetensors(&weights, &config.cql, interface)?;
             return Ok((Policy::Values(values), support));
         }

@@ -16,7 +16,7 @@ mod folder;
 
 use std::time::Instant;
 
-use esper_data::{Dataset, Seed};
+use esper_data::{Dataset, Seed, Space};
 use serde::{Deserialize, Serialize};
 
 pub use folder::{Agents, DataId, Manifest, RunFolder, Summary};
@@ -29,7 +29,7 @@ use crate::relabel::esper::Esper;
 use crate::relabel::{Cloning, Context, Labels, Observed, Relabel};
 use crate::training::Monitor;
 use crate::trajectories::{Interface, Split};
-use crate::value::QPolicy;
+use crate::value::{self, ActorPolicy, QPolicy};
 
 /// How a policy comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,8 +100,10 @@ pub enum Policy {
     Mlp(MlpPolicy),
     /// A Decision Transformer.
     Transformer(Box<TransformerPolicy>),
-    /// What is worth most.
+    /// What is worth most among some actions.
     Values(QPolicy),
+    /// What is worth most among real numbers.
+    Actor(ActorPolicy),
 }
 
 impl Policy {
@@ -111,6 +113,7 @@ impl Policy {
             Policy::Mlp(policy) => policy.to_safetensors(),
             Policy::Transformer(policy) => policy.to_safetensors(),
             Policy::Values(policy) => policy.to_safetensors(),
+            Policy::Actor(policy) => policy.to_safetensors(),
         }
     }
 
@@ -120,6 +123,7 @@ impl Policy {
             Policy::Mlp(policy) => policy.interface(),
             Policy::Transformer(policy) => policy.interface(),
             Policy::Values(policy) => policy.interface(),
+            Policy::Actor(policy) => policy.interface(),
         }
     }
 
@@ -128,7 +132,7 @@ impl Policy {
         match self {
             Policy::Mlp(policy) => Some(policy.labels()),
             Policy::Transformer(policy) => Some(policy.labels()),
-            Policy::Values(_) => None,
+            Policy::Values(_) | Policy::Actor(_) => None,
         }
     }
 
@@ -138,6 +142,7 @@ impl Policy {
             Policy::Mlp(policy) => Box::new(policy.agent()),
             Policy::Transformer(policy) => Box::new(policy.agent()),
             Policy::Values(policy) => Box::new(policy.agent()),
+            Policy::Actor(policy) => Box::new(policy.agent()),
         }
     }
 }
@@ -178,7 +183,7 @@ impl Plan {
             return Err(Error::Unsuitable(problem.to_owned()));
         }
         if self.method == Method::Cql {
-            QPolicy::check(data)?;
+            value::check(data)?;
         }
         self.split(data).map(|_| ())
     }
@@ -224,6 +229,12 @@ impl Plan {
         };
         let times = set.times();
         let policy = match (method, self.policy) {
+            (Method::Cql, _)
+                if matches!(interface.action.encoding().space(), Space::Box { .. }) =>
+            {
+                let config = &config.cql_continuous;
+                Policy::Actor(ActorPolicy::train(data, &interface, config, seed, monitor)?)
+            }
             (Method::Cql, _) => {
                 Policy::Values(QPolicy::train(data, &interface, &config.cql, seed, monitor)?)
             }

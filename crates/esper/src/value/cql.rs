@@ -7,11 +7,12 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use esper_data::{Cells, CellsRef, Dataset, Rng, Seed, Space};
+use esper_data::{Cells, CellsRef, Dataset, Rng, Seed};
 use esper_nn::{
     AdamWConfig, Mlp, MlpConfig, Noise, cross_entropy, from_safetensors, to_safetensors,
 };
 
+use super::goes_on;
 use crate::agent::Agent;
 use crate::config::CqlConfig;
 use crate::error::Error;
@@ -28,16 +29,6 @@ pub struct QPolicy {
 }
 
 impl QPolicy {
-    /// Whether actions are of a kind that this method knows.
-    pub fn check(data: &Dataset) -> Result<(), Error> {
-        match &data.metadata().action_space {
-            Space::Discrete { .. } => Ok(()),
-            other => Err(Error::Unsuitable(format!(
-                "cql needs one choice among some actions; those of this data are {other}"
-            ))),
-        }
-    }
-
     /// Learns what actions are worth.
     pub(crate) fn train(
         data: &Dataset,
@@ -46,7 +37,6 @@ impl QPolicy {
         seed: Seed,
         monitor: &dyn Monitor,
     ) -> Result<Self, Error> {
-        Self::check(data)?;
         let device = Device::flex().autodiff();
         let seed = seed.named("values");
         let values = network(config, interface, &device, &mut seed.named("initialisation").rng());
@@ -108,15 +98,6 @@ fn network(config: &CqlConfig, interface: &Interface, device: &Device, rng: &mut
         .with_hidden(config.hidden)
         .with_layers(config.layers)
         .init(device, rng)
-}
-
-/// For every step whether the world goes on after it: it does where an episode was only cut.
-fn goes_on(data: &Dataset) -> Vec<bool> {
-    let mut goes_on = vec![true; data.steps()];
-    for episode in 0..data.episodes() {
-        goes_on[data.episode_steps(episode).end - 1] = !data.end(episode).terminated;
-    }
-    goes_on
 }
 
 struct Learning<'a> {

@@ -1,0 +1,423 @@
+//! Conservative Q-learning for real-valued actions, on top of soft actor-critic.
+//!
+//! Two critics learn `r + γ min Q'(s', a')` with a' the actor's mean, and a conservative term
+//!
+//! > α (w (log Σ exp Q(s, ·) - Q(s, a)) - τ)
+//!
+//! where the sum is over actions drawn uniformly and from the actor, weighed by how likely they were drawn, and α grows
+//! while the term is above its threshold τ. The actor maximises the lower critic and its own entropy.
+
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor, TensorData, activation};
+use esper_data::{Cells, CellsRef, Dataset, Rng, Seed, Space};
+use esper_nn::{
+    AdamWConfig, Mlp, MlpConfig, Noise, RowsIn, from_safetensors, mix, squared_error,
+    to_safetensors,
+};
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use super::goes_on;
+use crate::agent::Agent;
+use crate::config::CqlContinuousConfig;
+use crate::error::Error;
+use crate::features::{Column, encode};
+use crate::policy::{column, floats};
+use crate::training::{Learner, Monitor, Schedule, Trained, train};
+use crate::trajectories::{Interface, StepRows};
+
+/// An actor that was trained with conservative critics.
+#[derive(Clone, Debug)]
+pub struct ActorPolicy {
+    actor: Mlp,
+    interface: Interface,
+    ranges: Ranges,
+}
+
+/// The lowest and the highest number of every cell of an action: what the actor's -1 and 1 stand for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ranges(Vec<[f32; 2]>);
+
+impl Ranges {
+    /// What the data holds.
+    fn of(data: &Dataset) -> Self {
+        let cells = data.metadata().action_space.cells();
+        let numbers = data.actions().view();
+        let range = |cell: usize| {
+            let column = || (0..data.steps()).map(|step| numbers.number(step * cells + cell));
+            let low = column().fold(f32::INFINITY, f32::min);
+            let high = column().fold(f32::NEG_INFINITY, f32::max);
+            // A number that never changes stays what it is.
+            if high > low { [low, high] } else { [low - 1.0, low + 1.0] }
+        };
+        Ranges((0..cells).map(range).collect())
+    }
+
+    /// From -1..1 to the world's units.
+    fn undo(&self, cell: usize, number: f32) -> f32 {
+        let [low, high] = self.0[cell];
+        low + (number.clamp(-1.0, 1.0) + 1.0) / 2.0 * (high - low)
+    }
+
+    /// The actions of some steps in -1..1: `[rows, cells]`.
+    fn apply(&self, data: &Dataset, steps: &[usize], device: &Device) -> Tensor<2> {
+        let (cells, numbers) = (self.0.len(), data.actions().view());
+        let scaled = steps.iter().flat_map(|step| {
+            self.0.iter().enumerate().map(move |(cell, [low, high])| {
+                (numbers.number(step * cells + cell) - low) / (high - low) * 2.0 - 1.0
+            })
+        });
+        let scaled: Vec<f32> = scaled.collect();
+        Tensor::from_data(TensorData::new(scaled, [steps.len(), cells]), device)
+    }
+}
+
+/// The two critics.
+#[derive(Module, Debug)]
+struct Critics {
+    one: Mlp,
+    other: Mlp,
+}
+
+impl Critics {
+    /// What actions are worth, by each: `[rows, 1]`.
+    fn forward(&self, states: &RowsIn, actions: Tensor<2>) -> [Tensor<2>; 2] {
+        let input = states.clone().with(actions);
+        let noise = &mut Noise::new(0);
+        [self.one.forward(input.clone(), noise), self.other.forward(input, noise)]
+    }
+
+    fn lower(&self, states: &RowsIn, actions: Tensor<2>) -> Tensor<2> {
+        let [one, other] = self.forward(states, actions);
+        one.min_pair(other)
+    }
+}
+
+/// The logarithm of a positive number that is learned.
+#[derive(Module, Debug)]
+struct Logarithm {
+    value: Param<Tensor<1>>,
+}
+
+impl Logarithm {
+    fn new(device: &Device) -> Self {
+        Logarithm { value: Param::from_tensor(Tensor::zeros([1], device)) }
+    }
+
+    fn number(&self) -> f64 {
+        f64::from(self.value.val().into_scalar::<f32>()).exp()
+    }
+}
+
+/// Actions drawn from the actor, and the logarithm of how likely they were.
+struct Drawn {
+    /// `[rows, cells]`, in -1..1.
+    actions: Tensor<2>,
+    /// `[rows, 1]`
+    log_probability: Tensor<2>,
+}
+
+/// What the actor says of states: mean and logarithm of the deviation, before tanh.
+fn distribution(actor: &Mlp, states: &RowsIn) -> [Tensor<2>; 2] {
+    let output = actor.forward(states.clone(), &mut Noise::new(0));
+    let cells = output.dims()[1] / 2;
+    let mean = output.clone().narrow(1, 0, cells);
+    [mean, output.narrow(1, cells, cells).clamp(-20.0, 2.0)]
+}
+
+fn draw(actor: &Mlp, states: &RowsIn, rng: &mut Rng) -> Drawn {
+    let [mean, log_deviation] = distribution(actor, states);
+    let [rows, cells] = mean.dims();
+    let noise: Vec<f32> = (0..rows * cells).map(|_| normal(rng)).collect();
+    let noise = Tensor::<2>::from_data(TensorData::new(noise, [rows, cells]), &mean.device());
+    let actions = activation::tanh(mean + log_deviation.clone().exp() * noise.clone());
+    // The density of tanh x is that of x divided by 1 - tanh² x.
+    let half_log_tau = 0.5 * (2.0 * std::f64::consts::PI).ln();
+    let squash = (actions.clone().square().neg() + 1.0 + 1e-6).log();
+    let log_probability = noise.square() * -0.5 - log_deviation - half_log_tau - squash;
+    Drawn { actions, log_probability: log_probability.sum_dim(1) }
+}
+
+/// A draw from the normal distribution, by Box and Muller.
+fn normal(rng: &mut Rng) -> f32 {
+    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+    (radius * (2.0 * std::f64::consts::PI * rng.random::<f64>()).cos()) as f32
+}
+
+impl ActorPolicy {
+    /// Learns.
+    pub(crate) fn train(
+        data: &Dataset,
+        interface: &Interface,
+        config: &CqlContinuousConfig,
+        seed: Seed,
+        monitor: &dyn Monitor,
+    ) -> Result<Self, Error> {
+        let device = Device::flex().autodiff();
+        let seed = seed.named("values");
+        let mut rng = seed.named("initialisation").rng();
+        let (states, cells) = (interface.observation.width(), interface.action.outputs());
+        let mut mlp =
+            |inputs: usize, outputs: usize| network(config, inputs, outputs, &device, &mut rng);
+        let actor = mlp(states, 2 * cells);
+        let critics = Critics { one: mlp(states + cells, 1), other: mlp(states + cells, 1) };
+        let everything: Vec<usize> = (0..data.episodes()).collect();
+        // Adam: weights do not decay.
+        let optimizer = AdamWConfig::new().with_weight_decay(0.0);
+        let scalar = |rate| Trained::new(Logarithm::new(&device), &optimizer, rate);
+        let mut learner = Learning {
+            data,
+            interface,
+            rows: StepRows::of_episodes(data, &everything),
+            goes_on: goes_on(data),
+            ranges: Ranges::of(data),
+            target: critics.valid(),
+            actor: Trained::new(actor, &optimizer, config.actor_learning_rate),
+            critics: Trained::new(critics, &optimizer, config.critic_learning_rate),
+            temperature: scalar(config.temperature_learning_rate),
+            alpha: scalar(config.alpha_learning_rate),
+            config,
+            device: device.clone(),
+            seed,
+        };
+        let schedule = Schedule { steps: config.steps, decay: false };
+        train(&mut learner, "values", schedule, monitor)?;
+        let Learning { actor, ranges, .. } = learner;
+        Ok(ActorPolicy { actor: actor.into_module(), interface: interface.clone(), ranges })
+    }
+
+    /// The weights.
+    pub fn to_safetensors(&self) -> Vec<u8> {
+        to_safetensors(&self.actor)
+    }
+
+    /// A policy from its weights and what is kept beside them.
+    pub(crate) fn from_safetensors(
+        bytes: &[u8],
+        config: &CqlContinuousConfig,
+        interface: Interface,
+        ranges: Ranges,
+    ) -> Result<Self, Error> {
+        let device = Device::flex().autodiff();
+        let (states, cells) = (interface.observation.width(), interface.action.outputs());
+        let blank = network(config, states, 2 * cells, &device, &mut Seed::new(0).rng());
+        Ok(ActorPolicy { actor: from_safetensors(blank, bytes)?, interface, ranges })
+    }
+
+    /// How observations and actions enter it.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// What its outputs stand for.
+    pub fn ranges(&self) -> &Ranges {
+        &self.ranges
+    }
+
+    /// The policy as something that acts: by the mean.
+    pub fn agent(&self) -> Actor {
+        Actor { policy: ActorPolicy { actor: self.actor.valid(), ..self.clone() } }
+    }
+}
+
+fn network(
+    config: &CqlContinuousConfig,
+    inputs: usize,
+    outputs: usize,
+    device: &Device,
+    rng: &mut Rng,
+) -> Mlp {
+    MlpConfig::new(inputs, outputs)
+        .with_hidden(config.hidden)
+        .with_layers(config.layers)
+        .init(device, rng)
+}
+
+struct Learning<'a> {
+    data: &'a Dataset,
+    interface: &'a Interface,
+    rows: StepRows,
+    goes_on: Vec<bool>,
+    ranges: Ranges,
+    config: &'a CqlContinuousConfig,
+    device: Device,
+    seed: Seed,
+    actor: Trained<Mlp>,
+    critics: Trained<Critics>,
+    target: Critics,
+    temperature: Trained<Logarithm>,
+    alpha: Trained<Logarithm>,
+}
+
+impl Learning<'_> {
+    /// `r + γ min Q'(s', a')`: `[rows, 1]`.
+    fn returns(&self, drawn: &StepRows, next: &RowsIn) -> Tensor<2> {
+        let [mean, _] = distribution(&self.actor.module().valid(), next);
+        let worth = floats(self.target.lower(next, activation::tanh(mean)));
+        let discount = self.config.discount as f32;
+        let returns = drawn.steps.iter().zip(worth).map(|(&step, worth)| {
+            let after = if self.goes_on[step] { discount * worth } else { 0.0 };
+            self.data.rewards()[step] + after
+        });
+        column(returns.collect(), &self.device)
+    }
+
+    /// `log Σ exp Q(s, ·) - Q(s, a)` of both critics together, a mean over rows.
+    fn conservative(
+        &self,
+        drawn: &StepRows,
+        states: &RowsIn,
+        taken: &[Tensor<2>; 2],
+        rng: &mut Rng,
+    ) -> Tensor<1> {
+        let (samples, rows) = (self.config.action_samples, drawn.steps.len());
+        let cells = self.ranges.0.len();
+        let repeated: Vec<u32> =
+            (0..rows as u32).flat_map(|row| std::iter::repeat_n(row, samples)).collect();
+        let here = states.gather(&repeated);
+        let plain = |observations: &[usize]| {
+            self.interface.states(self.data, observations, &Device::flex()).gather(&repeated)
+        };
+        let actor = self.actor.module().valid();
+        let after: Vec<usize> = drawn.observations.iter().map(|row| row + 1).collect();
+        let mut groups = Vec::new();
+        for observations in [&drawn.observations, &after] {
+            let sampled = draw(&actor, &plain(observations), rng);
+            groups.push((floats(sampled.actions), floats(sampled.log_probability)));
+        }
+        let uniform: Vec<f32> =
+            (0..rows * samples * cells).map(|_| rng.random_range(-1.0..1.0)).collect();
+        let density = cells as f32 * 0.5f32.ln();
+        groups.push((uniform, vec![density; rows * samples]));
+
+        let critics = self.critics.module();
+        let mut weighed: [Vec<Tensor<2>>; 2] = [Vec::new(), Vec::new()];
+        for (actions, log_probability) in groups {
+            let size = [rows * samples, cells];
+            let actions = Tensor::from_data(TensorData::new(actions, size), &self.device);
+            let density = column(log_probability, &self.device);
+            let values = critics.forward(&here, actions);
+            for (weighed, values) in weighed.iter_mut().zip(values) {
+                weighed.push((values - density.clone()).reshape([rows, samples]));
+            }
+        }
+        let term = |(weighed, taken): (Vec<Tensor<2>>, &Tensor<2>)| {
+            let all = Tensor::cat(weighed, 1);
+            let highest = all.clone().max_dim(1).detach();
+            let sum = (all - highest.clone()).exp().sum_dim(1).log() + highest;
+            (sum - taken.clone()).mean()
+        };
+        let [one, other] = weighed;
+        term((one, &taken[0])) + term((other, &taken[1]))
+    }
+
+    /// Moves the target a little towards the critics that learn.
+    fn follow(&mut self) {
+        let critics = self.critics.module().valid();
+        self.target = mix(self.target.clone(), &critics, self.config.tau);
+    }
+}
+
+impl Learner for Learning<'_> {
+    fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
+        let seed = self.seed.indexed(step as u64);
+        let mut rng = seed.rng();
+        let drawn = self.rows.draw(self.config.batch, &mut rng);
+        let after: Vec<usize> = drawn.observations.iter().map(|row| row + 1).collect();
+        let states = self.interface.states(self.data, &drawn.observations, &self.device);
+        let next = self.interface.states(self.data, &after, &Device::flex());
+        let actions = self.ranges.apply(self.data, &drawn.steps, &self.device);
+        let scalar = |loss: &Tensor<1>| f64::from(loss.clone().into_scalar::<f32>());
+
+        // Critics, and how conservative they have to be.
+        let returns = self.returns(&drawn, &next);
+        let values = self.critics.module().forward(&states, actions);
+        let [one, other] = values.clone();
+        let td_loss =
+            squared_error(one, returns.clone(), None) + squared_error(other, returns, None);
+        let gap = self.conservative(&drawn, &states, &values, &mut rng);
+        let excess =
+            gap.clone() * self.config.conservative_weight - 2.0 * self.config.alpha_threshold;
+        let alpha = self.alpha.module().number().min(1e6);
+        let measured_gap = scalar(&gap);
+        let measured_td = scalar(&td_loss);
+        let measured_excess = scalar(&excess);
+        self.critics.step(pace, &mut (td_loss + excess * alpha).backward());
+        let alpha_loss = self.alpha.module().value.val().exp() * -measured_excess;
+        self.alpha.step(pace, &mut alpha_loss.backward());
+
+        // The actor, and how random it has to be.
+        let sampled = draw(self.actor.module(), &states, &mut rng);
+        let temperature = self.temperature.module().number();
+        let worth = self.critics.module().lower(&states, sampled.actions);
+        let log_probability = sampled.log_probability;
+        let surprise = f64::from(log_probability.clone().mean().into_scalar::<f32>());
+        let actor_loss = (log_probability * temperature - worth).mean();
+        let measured_actor = scalar(&actor_loss);
+        self.actor.step(pace, &mut actor_loss.backward());
+        let entropy_gap = surprise - self.ranges.0.len() as f64;
+        let temperature_loss = self.temperature.module().value.val().exp() * -entropy_gap;
+        self.temperature.step(pace, &mut temperature_loss.backward());
+        self.follow();
+        vec![
+            ("td_loss", measured_td),
+            ("conservative_gap", measured_gap),
+            ("actor_loss", measured_actor),
+            ("temperature", temperature),
+            ("alpha", alpha),
+        ]
+    }
+
+    fn parts(&self) -> Vec<Vec<u8>> {
+        let mut parts = [
+            self.actor.parts(),
+            self.critics.parts(),
+            self.temperature.parts(),
+            self.alpha.parts(),
+        ]
+        .concat();
+        parts.push(to_safetensors(&self.target));
+        parts
+    }
+
+    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
+        let [actor @ .., _, _, _, _, _, _, _] = parts else {
+            return Err(Error::Run("a checkpoint is not of this kind of model".to_owned()));
+        };
+        let at = actor.len();
+        self.actor.restore(actor)?;
+        self.critics.restore(&parts[at..at + 2])?;
+        self.temperature.restore(&parts[at + 2..at + 4])?;
+        self.alpha.restore(&parts[at + 4..at + 6])?;
+        self.target = from_safetensors(self.target.clone(), &parts[at + 6])?;
+        Ok(())
+    }
+}
+
+/// Takes the action in the middle of what the actor would do.
+pub struct Actor {
+    policy: ActorPolicy,
+}
+
+impl Agent for Actor {
+    fn begin(&mut self, _: usize, _: f64, _: Seed) {}
+
+    fn act(&mut self, observations: CellsRef<'_>, places: &[usize], actions: &mut Cells) {
+        let ActorPolicy { actor, interface, ranges } = &self.policy;
+        let encoding = &interface.observation;
+        let seen = Column { encoding, cells: observations, rows: places };
+        let [mean, _] = distribution(actor, &encode(&[seen], &Device::flex()));
+        let Cells::Float(actions) = actions else { return };
+        let bounds = match interface.action.encoding().space() {
+            Space::Box { bounds: Some(bounds), .. } => bounds.clone(),
+            _ => vec![[f32::NEG_INFINITY, f32::INFINITY]; ranges.0.len()],
+        };
+        for (at, mean) in floats(activation::tanh(mean)).into_iter().enumerate() {
+            let cell = at % ranges.0.len();
+            let [low, high] = bounds[cell];
+            actions.push(ranges.undo(cell, mean).max(low).min(high));
+        }
+    }
+
+    fn reward(&mut self, _: usize, _: f32) {}
+}
