@@ -5,6 +5,9 @@
 //! ([`relabel::esper`]) labels every step with the average return of its cluster, where clusters tell nothing about the
 //! world's own randomness.
 //!
+//! [`value`] holds what learns the worth of actions instead: conservative Q-learning. [`run`] is a whole training and the
+//! folder that keeps it.
+//!
 //! Nothing here knows of tasks or of the command line.
 
 pub mod actions;

@@ -5,8 +5,8 @@
 //! | `manifest.json` | what was trained on what: version, method, policy, seed, data with its checksums |
 //! | `config.toml` | every setting, resolved; `--config` takes it again |
 //! | `metrics.jsonl` | losses and other measures while training, one JSON document a line |
-//! | `labels.parquet` | the label of every step, and the probabilities of its clusters |
-//! | `clusters.safetensors`, `returns.safetensors`, `policy.safetensors` | the weights |
+//! | `labels.parquet` | the label of every step, and the probabilities of its clusters; for methods with targets |
+//! | `policy.safetensors`, and for ESPER `clusters.safetensors`, `returns.safetensors` | the weights |
 //! | `agent.json` | what acting needs beside the weights |
 //! | `training.json` | what is known about the labels without the world; written last, so that a folder with it is complete |
 //! | `checkpoints/` | where to go on, while it is not |
