@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{book, collect, eval, info, run, tasks, train};
+use commands::{book, collect, eval, expert, info, run, tasks, train};
 use output::{Failure, Output};
 
 /// Decisions from logged data in an uncertain world: ask for an average return, and get it.
@@ -51,6 +51,8 @@ enum Command {
     Eval(eval::Arguments),
     /// Collect, train, evaluate and compare: the whole of it on a task
     Run(run::Arguments),
+    /// Train a player of a task by playing, to collect data with
+    Expert(expert::Arguments),
     /// Make or check the Connect Four opening book (for maintainers)
     #[command(subcommand)]
     Book(book::Command),
@@ -87,6 +89,7 @@ fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
         Command::Train(arguments) => train::run(&arguments, output),
         Command::Eval(arguments) => eval::run(&arguments, output),
         Command::Run(arguments) => run::run(&arguments, output),
+        Command::Expert(arguments) => expert::run(&arguments, output),
         Command::Book(command) => book::run(&command, output),
     }
 }

@@ -133,11 +133,11 @@ impl Cells {
     }
 
     /// Appends a range of another column of the same type; mixing types is a bug and panics.
-    pub fn extend_from(&mut self, other: &Cells, range: Range<usize>) {
+    pub fn extend_from(&mut self, other: CellsRef<'_>, range: Range<usize>) {
         match (self, other) {
-            (Cells::Byte(to), Cells::Byte(from)) => to.extend_from_slice(&from[range]),
-            (Cells::Short(to), Cells::Short(from)) => to.extend_from_slice(&from[range]),
-            (Cells::Float(to), Cells::Float(from)) => to.extend_from_slice(&from[range]),
+            (Cells::Byte(to), CellsRef::Byte(from)) => to.extend_from_slice(&from[range]),
+            (Cells::Short(to), CellsRef::Short(from)) => to.extend_from_slice(&from[range]),
+            (Cells::Float(to), CellsRef::Float(from)) => to.extend_from_slice(&from[range]),
             (to, from) => panic!("appending {:?} to {:?}", from.cell_type(), to.cell_type()),
         }
     }

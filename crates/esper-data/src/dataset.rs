@@ -267,8 +267,8 @@ impl Dataset {
         let steps = self.steps();
         self.starts.extend(other.starts[1..].iter().map(|start| steps + start));
         self.ends.extend_from_slice(&other.ends);
-        self.observations.extend_from(&other.observations, 0..other.observations.len());
-        self.actions.extend_from(&other.actions, 0..other.actions.len());
+        self.observations.extend_from(other.observations.view(), 0..other.observations.len());
+        self.actions.extend_from(other.actions.view(), 0..other.actions.len());
         self.rewards.extend_from_slice(&other.rewards);
         self.provenance.of_episode.extend_from_slice(&other.provenance.of_episode);
         Ok(())

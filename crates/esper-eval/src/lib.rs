@@ -1,7 +1,8 @@
 //! What agents achieve when they are asked for a return.
 //!
 //! [`rollouts`] plays episodes, [`sweep`] asks for many targets and says how well the answers fit, [`Results`] puts
-//! several methods and seeds beside each other and beside the paper.
+//! several methods and seeds beside each other and beside the paper. [`LiveWorlds`] lends environments to
+//! [`esper::online`].
 //!
 //! Nothing here knows of training.
 
@@ -9,8 +10,10 @@ mod paper;
 mod results;
 mod rollouts;
 mod sweep;
+mod worlds;
 
 pub use paper::paper_best_return;
 pub use results::{DatasetSummary, MeanStd, MethodResults, Results, RunResults};
 pub use rollouts::{Achieved, Sweep, rollouts};
 pub use sweep::{Evaluation, SweepEntry, sweep};
+pub use worlds::LiveWorlds;

@@ -78,7 +78,7 @@ fn milliseconds_an_episode(
     let started = Instant::now();
     for seed in 0..episodes {
         env.reset(seed, &mut observation);
-        while !env.step(agent.act(&env, &mut rng), &mut observation).is_over() {}
+        while !env.step(agent.act(&env, &observation, &mut rng), &mut observation).is_over() {}
     }
     started.elapsed().as_secs_f64() * 1e3 / episodes as f64
 }

@@ -5,10 +5,10 @@ use rand::RngExt;
 
 use crate::env::Env;
 
-/// A way of acting. It may look inside the world (a solver's player does), and keeps no state of its own.
+/// A way of acting, by what is seen or by looking inside the world (a solver's player does). It keeps no state of its own.
 pub trait Behaviour<E: Env>: Send + Sync {
     /// Chooses an action.
-    fn act(&self, env: &E, rng: &mut Rng) -> E::Action;
+    fn act(&self, env: &E, observation: &[E::Cell], rng: &mut Rng) -> E::Action;
 }
 
 /// Every action with the same probability.
@@ -28,7 +28,7 @@ impl UniformRandom {
 }
 
 impl<E: Env<Action = u8>> Behaviour<E> for UniformRandom {
-    fn act(&self, _: &E, rng: &mut Rng) -> u8 {
+    fn act(&self, _: &E, _: &[E::Cell], rng: &mut Rng) -> u8 {
         rng.random_range(0..self.actions) as u8
     }
 }
@@ -99,7 +99,7 @@ mod tests {
 
     struct Always(u8);
     impl Behaviour<Gambling> for Always {
-        fn act(&self, _: &Gambling, _: &mut Rng) -> u8 {
+        fn act(&self, _: &Gambling, _: &[u8], _: &mut Rng) -> u8 {
             self.0
         }
     }

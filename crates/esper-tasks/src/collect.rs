@@ -129,7 +129,7 @@ impl<E: Env> Episodes<E> {
             episodes.observations.extend_from_slice(&observation);
             let start = episodes.rewards.len();
             let last = loop {
-                let action = policy.act(&env, &mut rng);
+                let action = policy.act(&env, &observation, &mut rng);
                 let step = env.step(action, &mut observation);
                 episodes.observations.extend_from_slice(&observation);
                 episodes.actions.extend_from_slice(action.cells());

@@ -5,13 +5,14 @@
 //! data. Each task is a folder:
 //! `rules` are pure (no chance, no I/O), the environment adds chance.
 //!
-//! Nothing here knows of learning.
+//! Nothing here knows of learning; an [`Expert`] is a player that was trained elsewhere.
 
 mod behaviour;
 mod collect;
 pub mod conformance;
 pub mod connect_four;
 mod env;
+mod expert;
 pub mod gambling;
 mod task;
 pub mod twenty48;
@@ -20,6 +21,7 @@ mod vec_env;
 pub use behaviour::{Behaviour, Mixture, UniformRandom};
 pub use collect::{CollectError, collect};
 pub use env::{Action, Env, Step};
+pub use expert::{Expert, ExpertError};
 pub use task::{
     BehaviourInfo, BuiltIn, CollectOptions, Collection, EnvVisitor, OptionsError, Task,
 };

@@ -9,8 +9,9 @@ use crate::collect::{CollectError, collect};
 use crate::connect_four::ConnectFour;
 use crate::connect_four::behaviours::{EpsilonOptimal, Exploiter};
 use crate::env::Env;
+use crate::expert::Expert;
 use crate::gambling::Gambling;
-use crate::twenty48::Twenty48;
+use crate::twenty48::{self, Twenty48};
 
 /// A task that is built in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,27 +38,43 @@ pub struct BehaviourInfo {
 /// The environment of a task that is built in, and who can play it.
 pub trait BuiltIn: Env<Cell = u8, Action = u8> + Sync + 'static {
     /// The behaviour of that name, among those that only this task has.
-    fn own_behaviour(&self, _name: &str, _epsilon: f64) -> Option<Box<dyn Behaviour<Self>>> {
+    fn own_behaviour(&self, _name: &str, _players: &Players) -> Option<Box<dyn Behaviour<Self>>> {
         None
     }
 
-    /// The behaviour of that name: random play, or one of the task's own.
-    fn behaviour(&self, name: &str, epsilon: f64) -> Option<Box<dyn Behaviour<Self>>> {
-        if name == RANDOM.name {
-            return Some(Box::new(UniformRandom::over(&self.action_space())?));
+    /// The behaviour of that name: random play, an expert that was given, or one of the task's own.
+    fn behaviour(&self, name: &str, players: &Players) -> Option<Box<dyn Behaviour<Self>>> {
+        match &players.expert {
+            _ if name == RANDOM.name => {
+                Some(Box::new(UniformRandom::over(&self.action_space())?))
+            }
+            Some(expert) if name == EXPERT.name => Some(Box::new(expert.clone())),
+            _ => self.own_behaviour(name, players),
         }
-        self.own_behaviour(name, epsilon)
     }
+}
+
+/// What behaviours are made with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Players {
+    /// The share of random moves of `epsilon-optimal`.
+    epsilon: f64,
+    /// Who plays as `expert`, if not the one that comes with the task.
+    expert: Option<Expert>,
 }
 
 impl BuiltIn for Gambling {}
 
-impl BuiltIn for Twenty48 {}
+impl BuiltIn for Twenty48 {
+    fn own_behaviour(&self, name: &str, _: &Players) -> Option<Box<dyn Behaviour<Self>>> {
+        (name == EXPERT.name).then(|| Box::new(twenty48::included_expert()) as _)
+    }
+}
 
 impl BuiltIn for ConnectFour {
-    fn own_behaviour(&self, name: &str, epsilon: f64) -> Option<Box<dyn Behaviour<Self>>> {
+    fn own_behaviour(&self, name: &str, players: &Players) -> Option<Box<dyn Behaviour<Self>>> {
         if name == EPSILON_OPTIMAL.name {
-            Some(Box::new(EpsilonOptimal { epsilon }))
+            Some(Box::new(EpsilonOptimal { epsilon: players.epsilon }))
         } else if name == EXPLOITER.name {
             Some(Box::new(Exploiter))
         } else {
@@ -86,6 +103,12 @@ const EPSILON_OPTIMAL: BehaviourInfo = BehaviourInfo {
 const EXPLOITER: BehaviourInfo = BehaviourInfo {
     name: "exploiter",
     summary: "always the last column, hoping that the opponent forgets it",
+    by_default: true,
+};
+
+const EXPERT: BehaviourInfo = BehaviourInfo {
+    name: "expert",
+    summary: "a network that learned by playing, stopped when it won four of five games",
     by_default: true,
 };
 
@@ -137,20 +160,11 @@ impl Task {
     /// The behaviours it offers.
     pub fn behaviours(self) -> &'static [BehaviourInfo] {
         match self {
-            Task::Gambling | Task::Twenty48 => &[RANDOM],
+            Task::Gambling => &[RANDOM],
+            Task::Twenty48 => &[EXPERT, RANDOM],
             Task::ConnectFour => {
                 &[EPSILON_OPTIMAL, EXPLOITER, BehaviourInfo { by_default: false, ..RANDOM }]
             }
-        }
-    }
-
-    /// What should be known about its data and is not yet as it will be.
-    pub fn note(self) -> Option<&'static str> {
-        match self {
-            Task::Twenty48 => Some(
-                "there is no expert for twenty48 yet: all episodes are random play, where the paper's data is half expert",
-            ),
-            _ => None,
         }
     }
 
@@ -187,6 +201,8 @@ pub struct CollectOptions {
     pub behaviours: Vec<String>,
     /// The share of random moves of `epsilon-optimal`, if it is to be another than the paper's.
     pub epsilon: Option<f64>,
+    /// Who plays as `expert`, if it is to be another than the one that comes with the task.
+    pub expert: Option<Expert>,
 }
 
 /// Why what was asked for cannot be collected.
@@ -208,6 +224,9 @@ pub enum OptionsError {
     /// There is nobody to take epsilon.
     #[error("epsilon is for the behaviour `epsilon-optimal`, which does not play here")]
     NoEpsilon,
+    /// An expert was given, and does not play.
+    #[error("an expert is given, but only the behaviours named play here, and `expert` is none of them")]
+    NoExpert,
     /// Epsilon is no probability.
     #[error("epsilon has to be from 0 to 1")]
     Epsilon,
@@ -224,7 +243,7 @@ const DEFAULT_EPSILON: f64 = 0.01;
 pub struct Collection {
     task: Task,
     steps: u64,
-    epsilon: f64,
+    players: Players,
     seed: Seed,
     metadata: Metadata,
     chosen: Vec<&'static str>,
@@ -236,7 +255,7 @@ impl Collection {
         if options.steps == 0 {
             return Err(OptionsError::NoSteps);
         }
-        let chosen = choose(task, &options.behaviours)?;
+        let chosen = choose(task, options)?;
         let epsilon = options.epsilon.unwrap_or(DEFAULT_EPSILON);
         if !(0.0..=1.0).contains(&epsilon) {
             return Err(OptionsError::Epsilon);
@@ -244,6 +263,10 @@ impl Collection {
         if options.epsilon.is_some() && !chosen.contains(&EPSILON_OPTIMAL.name) {
             return Err(OptionsError::NoEpsilon);
         }
+        if options.expert.is_some() && !chosen.contains(&EXPERT.name) {
+            return Err(OptionsError::NoExpert);
+        }
+        let players = Players { epsilon, expert: options.expert.clone() };
         let (observation_space, action_space) = task.spaces();
         let metadata = Metadata {
             task: Some(task.name().to_owned()),
@@ -252,7 +275,7 @@ impl Collection {
             action_space,
         };
         let seed = Seed::new(options.seed).named("collect").named(task.name());
-        Ok(Collection { task, steps: options.steps, epsilon, seed, metadata, chosen })
+        Ok(Collection { task, steps: options.steps, players, seed, metadata, chosen })
     }
 
     /// What the data will mean.
@@ -302,15 +325,16 @@ impl Collection {
     /// The chosen behaviours in equal shares.
     fn mixture<E: BuiltIn>(&self, env: &E) -> Mixture<E> {
         self.chosen.iter().fold(Mixture::new(), |mixture, name| {
-            let behaviour = env.behaviour(name, self.epsilon).expect("a task has what it lists");
+            let behaviour = env.behaviour(name, &self.players).expect("a task has what it lists");
             mixture.with(self.recorded_name(name), 1.0, behaviour)
         })
     }
 
     /// A behaviour's name in the data: with its epsilon, unless that is the paper's.
     fn recorded_name(&self, name: &str) -> String {
-        if name == EPSILON_OPTIMAL.name && self.epsilon != DEFAULT_EPSILON {
-            format!("{name}({})", self.epsilon)
+        let epsilon = self.players.epsilon;
+        if name == EPSILON_OPTIMAL.name && epsilon != DEFAULT_EPSILON {
+            format!("{name}({epsilon})")
         } else {
             name.to_owned()
         }
@@ -318,13 +342,17 @@ impl Collection {
 }
 
 /// The behaviours asked for, or the task's own mixture when none are.
-fn choose(task: Task, asked: &[String]) -> Result<Vec<&'static str>, OptionsError> {
-    let known = task.behaviours();
-    if asked.is_empty() {
+fn choose(task: Task, options: &CollectOptions) -> Result<Vec<&'static str>, OptionsError> {
+    let mut known = task.behaviours().to_vec();
+    if options.behaviours.is_empty() {
         return Ok(known.iter().filter(|b| b.by_default).map(|b| b.name).collect());
     }
+    // Every task can be played by an expert that was trained for it.
+    if options.expert.is_some() && !known.contains(&EXPERT) {
+        known.push(EXPERT);
+    }
     let mut chosen = Vec::new();
-    for asked in asked {
+    for asked in &options.behaviours {
         let name = known.iter().map(|b| b.name).find(|name| name == asked).ok_or_else(|| {
             OptionsError::UnknownBehaviour {
                 task: task.name(),

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use esper_data::{Dataset, Distribution, Tally};
-use esper_tasks::{CollectError, CollectOptions, Collection, OptionsError, Task};
+use esper_tasks::{CollectError, CollectOptions, Collection, Expert, OptionsError, Task};
 
 fn options(steps: u64, seed: u64) -> CollectOptions {
-    CollectOptions { steps, seed, behaviours: vec![], epsilon: None }
+    CollectOptions { steps, seed, behaviours: vec![], epsilon: None, expert: None }
 }
 
 fn behaviour(name: &str) -> Vec<String> {
@@ -164,14 +164,39 @@ fn connect_four_has_its_known_returns() {
     assert!((exploiter.mean_length - 4.8).abs() < 0.03, "{exploiter:?}");
 }
 
-/// Random play reaches 128 in 45.5% of games of 91 moves.
+/// Random play reaches 128 in 45.5% of games of 91 moves; the expert that is included in about 80%.
 #[test]
 fn twenty48_has_its_known_success() {
-    let data = collect(Task::Twenty48, &options(4_600_000, 1));
-    assert!(data.episodes() > 50_000);
-    let (returns, lengths) = (Distribution::of_returns(&data), Distribution::of_lengths(&data));
-    assert!((returns.mean - 0.455).abs() < 0.005, "{returns:?}");
-    assert!((lengths.mean - 91.0).abs() < 0.5, "{lengths:?}");
+    let data = collect(Task::Twenty48, &options(5_000_000, 1));
+    let behaviours = Tally::of(&data).behaviours();
+    let [expert, random] = behaviours.as_slice() else { panic!("{behaviours:?}") };
+    assert_eq!((expert.name.as_str(), random.name.as_str()), ("expert", "random"));
+    let share = expert.episodes as f64 / data.episodes() as f64;
+    assert!((share - 0.5).abs() < 0.01, "{share}");
+    // Standard errors are 0.003.
+    assert!((random.mean_return - 0.455).abs() < 0.01, "{random:?}");
+    assert!((random.mean_length - 91.0).abs() < 0.7, "{random:?}");
+    assert!((expert.mean_return - 0.80).abs() < 0.015, "{expert:?}");
+}
+
+/// A file of another task, or none at all, is refused with what is wrong with it.
+#[test]
+fn an_expert_fits_its_task() {
+    let bytes = include_bytes!("../src/twenty48/expert.safetensors");
+    let expert = |task: Task, bytes: &[u8]| {
+        let (observation, action) = task.spaces();
+        Expert::from_safetensors(bytes, &observation, &action)
+    };
+    let problem = |task, bytes| expert(task, bytes).unwrap_err().to_string();
+    assert!(problem(Task::Gambling, bytes).contains("hidden.0.linear.weight"));
+    assert!(problem(Task::Twenty48, b"nonsense").contains("no expert"));
+    let given = expert(Task::Twenty48, bytes).unwrap();
+    let with = CollectOptions { expert: Some(given), ..options(10_000, 3) };
+    // The expert that is included is a file like any other.
+    assert!(collect(Task::Twenty48, &with) == collect(Task::Twenty48, &options(10_000, 3)));
+    let silent = CollectOptions { behaviours: behaviour("random"), ..with };
+    let problem = Collection::new(Task::Twenty48, &silent).unwrap_err();
+    assert_eq!(problem, OptionsError::NoExpert);
 }
 
 /// The recorded action is the one asked for, also when its column is full and another was played.

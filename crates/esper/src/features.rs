@@ -72,6 +72,11 @@ impl Encoding {
         Encoding { space: space.clone(), scaling }
     }
 
+    /// The encoding of a space whose numbers are taken as they are.
+    pub fn unscaled(space: &Space) -> Self {
+        Encoding { space: space.clone(), scaling: Vec::new() }
+    }
+
     /// What is encoded.
     pub fn space(&self) -> &Space {
         &self.space

@@ -6,7 +6,7 @@
 //! world's own randomness.
 //!
 //! [`value`] holds what learns the worth of actions instead: conservative Q-learning. [`run`] is a whole training and the
-//! folder that keeps it.
+//! folder that keeps it. [`online`] trains the experts whose play is logged.
 //!
 //! Nothing here knows of tasks or of the command line.
 
@@ -15,6 +15,7 @@ pub mod agent;
 pub mod config;
 mod error;
 pub mod features;
+pub mod online;
 pub mod policy;
 pub mod relabel;
 pub mod run;

@@ -2,11 +2,11 @@
 
 use std::num::IntErrorKind;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use esper_data::{Dataset, DatasetWriter, Tally};
-use esper_tasks::{CollectError, CollectOptions, Collection, Task};
+use esper_tasks::{CollectError, CollectOptions, Collection, Expert, Task};
 
 use super::summary::{Summary, behaviour_table};
 use crate::output::{Failure, Output, count};
@@ -44,6 +44,14 @@ pub(crate) struct Arguments {
     #[arg(long = "behaviour", value_name = "NAME")]
     behaviours: Vec<String>,
 
+    /// Collect only this share of the steps, as in 0.05 or 5%: the beginning of what the whole would be
+    #[arg(long, value_name = "SHARE", value_parser = parse_fraction)]
+    fraction: Option<f64>,
+
+    /// Who plays as the behaviour `expert`: a file that `esper expert` made [default: the one included for twenty48]
+    #[arg(long, value_name = "FILE")]
+    expert: Option<PathBuf>,
+
     /// The share of random moves of the behaviour epsilon-optimal [default: 0.01]
     #[arg(long, value_name = "E")]
     epsilon: Option<f64>,
@@ -52,10 +60,14 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let task = arguments.task;
     let options = CollectOptions {
-        steps: arguments.steps.unwrap_or(task.default_steps()),
+        steps: share(
+            arguments.steps.unwrap_or(task.default_steps()),
+            arguments.fraction.unwrap_or(1.0),
+        ),
         seed: arguments.seed,
         behaviours: arguments.behaviours.clone(),
         epsilon: arguments.epsilon,
+        expert: arguments.expert.as_deref().map(|path| read_expert(path, task)).transpose()?,
     };
     let collection = Collection::new(task, &options).map_err(Failure::misuse)?;
     let default_path = || PathBuf::from(format!("{}.parquet", task.name()));
@@ -63,9 +75,6 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let (metadata, behaviours) = (collection.metadata(), collection.behaviours());
     let mut writer = DatasetWriter::create(&path, metadata, &behaviours, arguments.force)
         .map_err(Failure::writing)?;
-    if let Some(note) = task.note() {
-        output.note(note);
-    }
 
     catch_interrupts();
     let started = Instant::now();
@@ -77,6 +86,36 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         let table = behaviour_table(&tally);
         format!("{} in {:.1} s\n\n{table}", collected.path, collected.seconds)
     })
+}
+
+/// The expert in a file.
+fn read_expert(path: &Path, task: Task) -> Result<Expert, Failure> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::misuse(format!("cannot read {}: {error}", path.display())))?;
+    let (observation, action) = task.spaces();
+    Expert::from_safetensors(&bytes, &observation, &action)
+        .map_err(|error| Failure::misuse(format!("{}: {error}", path.display())))
+}
+
+/// A share of some steps, at least one.
+pub(super) fn share(steps: u64, fraction: f64) -> u64 {
+    ((steps as f64 * fraction).round() as u64).max(1)
+}
+
+/// A share: 0.05, 5% or, above one, 5.
+pub(super) fn parse_fraction(text: &str) -> Result<f64, String> {
+    let (digits, percent) = match text.trim().strip_suffix('%') {
+        Some(digits) => (digits.trim_end(), true),
+        None => (text.trim(), false),
+    };
+    let share = digits.parse::<f64>().map(|number| match percent || number > 1.0 {
+        true => number / 100.0,
+        false => number,
+    });
+    match share {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("not a share above 0% and up to 100%, as in 0.05 or 5%".to_owned()),
+    }
 }
 
 /// Plays the episodes of a collection into a file, with progress.

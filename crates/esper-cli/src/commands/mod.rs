@@ -3,6 +3,7 @@
 pub(crate) mod book;
 pub(crate) mod collect;
 pub(crate) mod eval;
+pub(crate) mod expert;
 pub(crate) mod info;
 mod learning;
 pub(crate) mod run;

@@ -102,9 +102,6 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let Arguments { task, settings, .. } = arguments;
     let config = settings.resolve(Some(task.name()))?;
     let folder = folder(arguments)?;
-    if let Some(note) = task.note() {
-        output.note(note);
-    }
     catch_interrupts();
     let methods = &arguments.methods.0;
     let comparison = Comparison {
@@ -228,6 +225,7 @@ fn data(arguments: &Arguments, folder: &Path, output: &Output) -> Result<Dataset
             seed: 0,
             behaviours: Vec::new(),
             epsilon: None,
+            expert: None,
         };
         let collection = Collection::new(task, &options).map_err(Failure::misuse)?;
         let (metadata, behaviours) = (collection.metadata(), collection.behaviours());

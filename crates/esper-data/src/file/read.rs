@@ -383,10 +383,10 @@ fn assemble(header: &Header, parts: Vec<Part>) -> Result<Columns, String> {
             match is_last {
                 Some((index, _)) => {
                     let observations = copied * width..(row + 1) * width;
-                    columns.observations.extend_from(&part.observations, observations);
+                    columns.observations.extend_from(part.observations.view(), observations);
                     copied = row + 1;
                     let last = index * width..(index + 1) * width;
-                    columns.observations.extend_from(&part.finals, last);
+                    columns.observations.extend_from(part.finals.view(), last);
                     columns.lengths.push(length);
                     columns.ends.push(end);
                     length = 0;
@@ -400,8 +400,8 @@ fn assemble(header: &Header, parts: Vec<Part>) -> Result<Columns, String> {
                 None => {}
             }
         }
-        columns.observations.extend_from(&part.observations, copied * width..rows * width);
-        columns.actions.extend_from(&part.actions, 0..part.actions.len());
+        columns.observations.extend_from(part.observations.view(), copied * width..rows * width);
+        columns.actions.extend_from(part.actions.view(), 0..part.actions.len());
         columns.rewards.extend_from_slice(&part.rewards);
         before += rows;
     }

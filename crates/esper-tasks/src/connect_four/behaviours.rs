@@ -15,7 +15,7 @@ pub struct EpsilonOptimal {
 }
 
 impl Behaviour<ConnectFour> for EpsilonOptimal {
-    fn act(&self, env: &ConnectFour, rng: &mut Rng) -> u8 {
+    fn act(&self, env: &ConnectFour, _: &[u8], rng: &mut Rng) -> u8 {
         if rng.random::<f64>() < self.epsilon {
             rng.random_range(0..COLUMNS) as u8
         } else {
@@ -29,7 +29,7 @@ impl Behaviour<ConnectFour> for EpsilonOptimal {
 pub struct Exploiter;
 
 impl Behaviour<ConnectFour> for Exploiter {
-    fn act(&self, _: &ConnectFour, _: &mut Rng) -> u8 {
+    fn act(&self, _: &ConnectFour, _: &[u8], _: &mut Rng) -> u8 {
         LAPSE_COLUMN as u8
     }
 }

@@ -368,7 +368,7 @@ impl Agent for TransformerAgent {
         let before = actions.len();
         self.episodes.draw(&self.policy.interface.action, &outputs, places, actions);
         let mut chosen = Cells::empty(actions.cell_type());
-        chosen.extend_from(actions, before..actions.len());
+        chosen.extend_from(actions.view(), before..actions.len());
         self.took(chosen.view(), places);
     }
 

@@ -1,0 +1,131 @@
+//! A trained player: a small network that was learned elsewhere and is only asked here.
+
+use esper_data::{Cell, Rng, Space};
+use rand::RngExt;
+use safetensors::{Dtype, SafeTensors};
+
+use crate::behaviour::Behaviour;
+use crate::env::Env;
+
+/// A player that draws its action from what its network says of the observation.
+///
+/// The network is layers of `x · W + b`, cut at zero between them, from the features of an observation to one logit
+/// an action. `esper expert` makes them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expert {
+    observation: Space,
+    layers: Vec<Layer>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Layer {
+    /// `[inputs, outputs]`
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+/// Why bytes are no expert.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is no expert for the task: {0}")]
+pub struct ExpertError(String);
+
+impl Expert {
+    /// The expert in a safetensors file, for a task with these spaces.
+    pub fn from_safetensors(
+        bytes: &[u8],
+        observation: &Space,
+        action: &Space,
+    ) -> Result<Self, ExpertError> {
+        let tensors =
+            SafeTensors::deserialize(bytes).map_err(|error| ExpertError(error.to_string()))?;
+        let hidden = (0..).map(|layer| format!("hidden.{layer}.linear"));
+        let mut names: Vec<String> =
+            hidden.take_while(|name| tensors.tensor(&format!("{name}.weight")).is_ok()).collect();
+        names.push("output".to_owned());
+        if tensors.len() != 2 * names.len() {
+            return Err(ExpertError("it holds other things than its layers".to_owned()));
+        }
+        let mut layers = Vec::new();
+        let mut inputs = observation.features();
+        for name in names {
+            let layer = Layer::of(&tensors, &name, inputs)?;
+            inputs = layer.bias.len();
+            layers.push(layer);
+        }
+        if inputs != action.features() {
+            return Err(ExpertError(format!(
+                "it chooses among {inputs} actions, the task has {}",
+                action.features()
+            )));
+        }
+        Ok(Expert { observation: observation.clone(), layers })
+    }
+
+    /// One logit an action.
+    fn logits<C: Cell>(&self, observation: &[C]) -> Vec<f32> {
+        let mut numbers = vec![0.0; self.observation.features()];
+        self.observation.encode(C::view(observation), 0, &mut numbers);
+        for (at, layer) in self.layers.iter().enumerate() {
+            let last = at + 1 == self.layers.len();
+            numbers = layer.apply(&numbers, !last);
+        }
+        numbers
+    }
+}
+
+impl Layer {
+    fn of(tensors: &SafeTensors<'_>, name: &str, inputs: usize) -> Result<Self, ExpertError> {
+        let read = |part: &str, shape: &[usize]| {
+            let name = format!("{name}.{part}");
+            let missing = |_| ExpertError(format!("{name} is missing"));
+            let tensor = tensors.tensor(&name).map_err(missing)?;
+            if tensor.dtype() != Dtype::F32 || !tensor.shape().starts_with(shape) {
+                return Err(ExpertError(format!(
+                    "{name} is {:?} of {:?}, expected F32 of {shape:?}",
+                    tensor.dtype(),
+                    tensor.shape()
+                )));
+            }
+            let numbers = tensor.data().as_chunks::<4>().0.iter();
+            let numbers: Vec<f32> = numbers.map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            match numbers.iter().all(|number| number.is_finite()) {
+                true => Ok(numbers),
+                false => Err(ExpertError(format!("{name} holds numbers that are not finite"))),
+            }
+        };
+        let bias = read("bias", &[])?;
+        let weight = read("weight", &[inputs, bias.len()])?;
+        if bias.is_empty() || weight.len() != inputs * bias.len() {
+            return Err(ExpertError(format!("{name} is no layer")));
+        }
+        Ok(Layer { weight, bias })
+    }
+
+    fn apply(&self, numbers: &[f32], cut_at_zero: bool) -> Vec<f32> {
+        let mut sums = self.bias.clone();
+        for (&number, weights) in numbers.iter().zip(self.weight.chunks_exact(sums.len())) {
+            // Most features are zero, and about half of what was cut at zero.
+            if number != 0.0 {
+                sums.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += number * weight);
+            }
+        }
+        if cut_at_zero {
+            sums.iter_mut().for_each(|sum| *sum = sum.max(0.0));
+        }
+        sums
+    }
+}
+
+impl<E: Env<Action = u8>> Behaviour<E> for Expert {
+    fn act(&self, _: &E, observation: &[E::Cell], rng: &mut Rng) -> u8 {
+        let logits = self.logits(observation);
+        let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let weights: Vec<f32> = logits.iter().map(|logit| (logit - highest).exp()).collect();
+        let mut left = rng.random::<f32>() * weights.iter().sum::<f32>();
+        let drawn = weights.iter().position(|weight| {
+            left -= weight;
+            left < 0.0
+        });
+        drawn.unwrap_or(weights.len() - 1) as u8
+    }
+}

@@ -1,0 +1,382 @@
+//! Proximal policy optimisation: many worlds side by side, and steps that stay near the policy that acted.
+//!
+//! > L = -mean min(ρ A, clip(ρ, 1 ± ε) A) - c H,  ρ = π(a | s) / π_acted(a | s)
+//!
+//! Advantages A are generalised advantage estimates, standardised in every minibatch. Actor and critic are networks of
+//! their own. An episode that was cut counts on with what the critic thinks of its last state.
+
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor, TensorData, activation};
+use esper_data::{Cells, CellsRef, Rng, Seed, Space};
+use esper_nn::{AdamWConfig, Mlp, MlpConfig, Noise, squared_error, to_safetensors};
+use rand::seq::SliceRandom;
+
+use super::{Outcome, Worlds};
+use crate::actions::ActionHead;
+use crate::agent::{Agent, Remaining};
+use crate::error::Error;
+use crate::features::{Column, Encoding, Scale, encode};
+use crate::policy::{Episodes, column, floats};
+use crate::training::Trained;
+use crate::trajectories::Interface;
+
+/// The numbers of the method.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PpoConfig {
+    /// Steps that every world takes between two updates.
+    pub horizon: usize,
+    /// How often an update goes through what was gathered.
+    pub epochs: usize,
+    /// Steps of a minibatch.
+    pub batch: usize,
+    /// The width of hidden layers, of actor and critic.
+    pub hidden: usize,
+    /// The number of hidden layers.
+    pub layers: usize,
+    /// The learning rate of both.
+    pub learning_rate: f64,
+    /// How much a reward counts for less a step later.
+    pub discount: f64,
+    /// How far advantages look ahead before they trust the critic: λ.
+    pub lambda: f64,
+    /// How far the policy may move in an update: ε.
+    pub clip: f32,
+    /// What a nat of entropy is worth: c.
+    pub entropy: f64,
+    /// The most that the norm of gradients may be.
+    pub max_norm: f64,
+}
+
+impl Default for PpoConfig {
+    fn default() -> Self {
+        PpoConfig {
+            horizon: 64,
+            epochs: 4,
+            batch: 2_048,
+            hidden: 128,
+            layers: 2,
+            learning_rate: 1e-3,
+            discount: 0.999,
+            lambda: 0.95,
+            clip: 0.2,
+            entropy: 0.01,
+            max_norm: 0.5,
+        }
+    }
+}
+
+/// A policy that chooses among actions by what it sees: `π(a | s)`.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    mlp: Mlp,
+    interface: Interface,
+}
+
+impl Actor {
+    /// The weights.
+    pub fn to_safetensors(&self) -> Vec<u8> {
+        to_safetensors(&self.mlp)
+    }
+
+    /// The policy as something that acts; it has no targets.
+    pub fn agent(&self) -> ActorAgent {
+        let actor = Actor { mlp: self.mlp.valid(), interface: self.interface.clone() };
+        ActorAgent { actor, episodes: Episodes::default() }
+    }
+}
+
+/// Acts as an [`Actor`] says.
+pub struct ActorAgent {
+    actor: Actor,
+    episodes: Episodes,
+}
+
+impl Agent for ActorAgent {
+    fn begin(&mut self, place: usize, target: f64, seed: Seed) {
+        self.episodes.begin(place, Remaining::new(target, 1.0), seed);
+    }
+
+    fn act(&mut self, observations: CellsRef<'_>, places: &[usize], actions: &mut Cells) {
+        let Actor { mlp, interface } = &self.actor;
+        let outputs = evaluate(mlp, &interface.observation, observations, places);
+        self.episodes.draw(&interface.action, &outputs, places, actions);
+    }
+
+    fn reward(&mut self, _: usize, _: f32) {}
+}
+
+/// What an update gave.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Update {
+    /// Steps taken in the worlds so far.
+    pub steps: usize,
+    /// Episodes that ended since the last update, and the sum of their returns.
+    pub episodes: usize,
+    /// The sum of the returns of those episodes.
+    pub returns: f64,
+    /// The mean of the critic's squared errors, in units of the returns' deviation.
+    pub value_loss: f64,
+    /// The mean entropy of the policy in nats.
+    pub entropy: f64,
+}
+
+/// A training under way.
+pub struct Ppo<W: Worlds> {
+    config: PpoConfig,
+    worlds: W,
+    interface: Interface,
+    device: Device,
+    seed: Seed,
+    actor: Trained<Mlp>,
+    critic: Trained<Mlp>,
+    /// How many episodes have begun, and the return so far of each under way.
+    begun: u64,
+    running: Vec<f64>,
+    updates: u64,
+    steps: usize,
+}
+
+impl<W: Worlds> Ppo<W> {
+    /// Begins; the worlds are reset.
+    pub fn new(mut worlds: W, config: &PpoConfig, seed: Seed) -> Result<Self, Error> {
+        let (observation, action) = worlds.spaces();
+        if !matches!(action, Space::Discrete { .. }) {
+            return Err(Error::Unsuitable(format!(
+                "an expert can be trained where there is one choice among actions; here an action is {action}"
+            )));
+        }
+        let interface = Interface {
+            observation: Encoding::unscaled(&observation),
+            action: ActionHead::new(Encoding::unscaled(&action)),
+        };
+        let device = Device::flex().autodiff();
+        let seed = seed.named("ppo");
+        let mut rng = seed.named("initialisation").rng();
+        let mut network = |outputs: usize| {
+            let config = MlpConfig::new(interface.observation.width(), outputs)
+                .with_hidden(config.hidden)
+                .with_layers(config.layers);
+            config.init(&device, &mut rng)
+        };
+        let (actor, critic) = (network(interface.action.outputs()), network(1));
+        let optimizer = AdamWConfig::new()
+            .with_epsilon(1e-5)
+            .with_weight_decay(0.0)
+            .with_max_norm(Some(config.max_norm));
+        let copies = worlds.copies();
+        let episodes = seed.named("episodes");
+        for copy in 0..copies {
+            worlds.reset(copy, episodes.indexed(copy as u64).value());
+        }
+        Ok(Ppo {
+            config: config.clone(),
+            worlds,
+            interface,
+            device,
+            seed,
+            actor: Trained::new(actor, &optimizer, config.learning_rate),
+            critic: Trained::new(critic, &optimizer, config.learning_rate),
+            begun: copies as u64,
+            running: vec![0.0; copies],
+            updates: 0,
+            steps: 0,
+        })
+    }
+
+    /// The policy as it is now.
+    pub fn actor(&self) -> Actor {
+        Actor { mlp: self.actor.module().clone(), interface: self.interface.clone() }
+    }
+
+    /// Acts for a while and learns from it.
+    pub fn update(&mut self) -> Result<Update, Error> {
+        let seed = self.seed.named("updates").indexed(self.updates);
+        self.updates += 1;
+        let mut update = Update::default();
+        let gathered = self.gather(&mut seed.named("actions").rng(), &mut update);
+        self.learn(&gathered, &mut seed.named("order").rng(), &mut update);
+        if !(update.value_loss.is_finite() && update.entropy.is_finite()) {
+            let what = if update.entropy.is_finite() { "value loss" } else { "entropy" };
+            let (phase, step) = ("the expert".to_owned(), self.steps);
+            return Err(Error::Diverged { phase, step, what });
+        }
+        update.steps = self.steps;
+        Ok(update)
+    }
+
+    /// Takes `horizon` steps in every world.
+    fn gather(&mut self, rng: &mut Rng, update: &mut Update) -> Gathered {
+        let copies = self.worlds.copies();
+        let everywhere: Vec<usize> = (0..copies).collect();
+        let (actor, critic) = (self.actor.module().valid(), self.critic.module().valid());
+        let head = &self.interface.action;
+        let encoding = &self.interface.observation;
+        let mut gathered = Gathered::new(copies, self.worlds.observations().cell_type());
+        for _ in 0..self.config.horizon {
+            let seen = self.worlds.observations();
+            let logits = evaluate(&actor, encoding, seen, &everywhere);
+            gathered.values.extend(evaluate(&critic, encoding, seen, &everywhere));
+            gathered.observations.extend_from(seen, 0..seen.len());
+            let mut chosen = Cells::Short(Vec::with_capacity(copies));
+            for logits in logits.chunks_exact(head.outputs()) {
+                head.draw(logits, rng, &mut chosen);
+            }
+            let actions: Vec<usize> = (0..copies).map(|copy| chosen.category(copy)).collect();
+            let chances = logits.chunks_exact(head.outputs()).zip(&actions);
+            gathered.log_chances.extend(chances.map(|(logits, &action)| log_chance(logits, action)));
+            gathered.actions.extend_from_slice(&actions);
+
+            self.worlds.step(&actions);
+            self.steps += copies;
+            let outcomes: Vec<Outcome> =
+                everywhere.iter().map(|&copy| self.worlds.outcome(copy)).collect();
+            // What an episode that was cut would still have been worth.
+            let cut: Vec<usize> =
+                everywhere.iter().copied().filter(|&copy| outcomes[copy].truncated).collect();
+            let mut worth = vec![0.0; copies];
+            if !cut.is_empty() {
+                let values = evaluate(&critic, encoding, self.worlds.observations(), &cut);
+                cut.iter().zip(values).for_each(|(&copy, value)| worth[copy] = value);
+            }
+            for (copy, outcome) in outcomes.iter().enumerate() {
+                let Outcome { reward, terminated, truncated } = *outcome;
+                let over = terminated || truncated;
+                gathered.rewards.push(reward + self.config.discount as f32 * worth[copy]);
+                gathered.over.push(over);
+                self.running[copy] += f64::from(reward);
+                if over {
+                    update.episodes += 1;
+                    update.returns += std::mem::take(&mut self.running[copy]);
+                    self.worlds.reset(copy, self.seed.named("episodes").indexed(self.begun).value());
+                    self.begun += 1;
+                }
+            }
+        }
+        gathered.last_values =
+            evaluate(&critic, encoding, self.worlds.observations(), &everywhere);
+        gathered
+    }
+
+    /// Goes through what was gathered several times, in minibatches.
+    fn learn(&mut self, gathered: &Gathered, rng: &mut Rng, update: &mut Update) {
+        let PpoConfig { epochs, batch, discount, lambda, .. } = self.config;
+        let advantages = gathered.advantages(discount as f32, lambda as f32);
+        let rows = gathered.rewards.len();
+        let mut order: Vec<usize> = (0..rows).collect();
+        let mut minibatches = 0;
+        for _ in 0..epochs {
+            order.shuffle(rng);
+            for chosen in order.chunks(batch) {
+                let [value_loss, entropy] = self.step(gathered, &advantages, chosen);
+                update.value_loss += value_loss;
+                update.entropy += entropy;
+                minibatches += 1;
+            }
+        }
+        update.value_loss /= f64::from(minibatches);
+        update.entropy /= f64::from(minibatches);
+    }
+
+    /// One step of actor and critic; gives the critic's loss and the policy's entropy.
+    fn step(&mut self, gathered: &Gathered, advantages: &[f32], chosen: &[usize]) -> [f64; 2] {
+        let PpoConfig { clip, entropy: entropy_worth, .. } = self.config;
+        let device = &self.device;
+        let pick = |values: &[f32]| chosen.iter().map(|&row| values[row]).collect::<Vec<f32>>();
+        let returns: Vec<f32> =
+            chosen.iter().map(|&row| advantages[row] + gathered.values[row]).collect();
+        let chosen_advantages = pick(advantages);
+        let scale = Scale::of(chosen_advantages.iter().map(|&x| f64::from(x)));
+        let standardised: Vec<f32> =
+            chosen_advantages.iter().map(|&x| scale.apply(f64::from(x))).collect();
+        let seen = Column {
+            encoding: &self.interface.observation,
+            cells: gathered.observations.view(),
+            rows: chosen,
+        };
+        let states = encode(&[seen], device);
+
+        let logits = self.actor.module().forward(states.clone(), &mut Noise::new(0));
+        let log_chances = activation::log_softmax(logits, 1);
+        let actions: Vec<i32> = chosen.iter().map(|&row| gathered.actions[row] as i32).collect();
+        let taken =
+            Tensor::<2, Int>::from_data(TensorData::new(actions, [chosen.len(), 1]), device);
+        let ratio = (log_chances.clone().gather(1, taken)
+            - column(pick(&gathered.log_chances), device))
+        .exp();
+        let advantage = column(standardised, device);
+        let clipped = ratio.clone().clamp(1.0 - clip, 1.0 + clip) * advantage.clone();
+        let gain = (ratio * advantage).min_pair(clipped).mean();
+        let entropy = (log_chances.clone().exp() * log_chances).sum_dim(1).mean().neg();
+        let values = self.critic.module().forward(states, &mut Noise::new(0));
+        let value_loss = squared_error(values, column(returns, device), None);
+
+        let measured =
+            [&value_loss, &entropy].map(|value| f64::from(value.clone().into_scalar::<f32>()));
+        let loss = value_loss - gain - entropy * entropy_worth;
+        let mut gradients = loss.backward();
+        self.actor.step(1.0, &mut gradients);
+        self.critic.step(1.0, &mut gradients);
+        measured
+    }
+}
+
+/// Steps of all worlds, time after time: `[horizon, copies]`.
+struct Gathered {
+    copies: usize,
+    observations: Cells,
+    actions: Vec<usize>,
+    /// log π_acted(a | s).
+    log_chances: Vec<f32>,
+    rewards: Vec<f32>,
+    over: Vec<bool>,
+    /// What the critic thought of every state, and of the states after the last step.
+    values: Vec<f32>,
+    last_values: Vec<f32>,
+}
+
+impl Gathered {
+    fn new(copies: usize, cells: esper_data::CellType) -> Self {
+        Gathered {
+            copies,
+            observations: Cells::empty(cells),
+            actions: Vec::new(),
+            log_chances: Vec::new(),
+            rewards: Vec::new(),
+            over: Vec::new(),
+            values: Vec::new(),
+            last_values: Vec::new(),
+        }
+    }
+
+    /// Generalised advantage estimates: `A_t = δ_t + γ λ A_{t+1}`, `δ_t = r_t + γ V(s_{t+1}) - V(s_t)`, where nothing
+    /// follows the end of an episode.
+    fn advantages(&self, discount: f32, lambda: f32) -> Vec<f32> {
+        let mut advantages = vec![0.0; self.rewards.len()];
+        for copy in 0..self.copies {
+            let (mut following, mut advantage) = (self.last_values[copy], 0.0);
+            for row in (copy..self.rewards.len()).step_by(self.copies).rev() {
+                if self.over[row] {
+                    (following, advantage) = (0.0, 0.0);
+                }
+                let surprise = self.rewards[row] + discount * following - self.values[row];
+                advantage = surprise + discount * lambda * advantage;
+                advantages[row] = advantage;
+                following = self.values[row];
+            }
+        }
+        advantages
+    }
+}
+
+/// What a network puts out for some observations.
+fn evaluate(mlp: &Mlp, encoding: &Encoding, seen: CellsRef<'_>, rows: &[usize]) -> Vec<f32> {
+    let states = encode(&[Column { encoding, cells: seen, rows }], &Device::flex());
+    floats(mlp.forward(states, &mut Noise::new(0)))
+}
+
+/// The logarithm of an action's probability.
+fn log_chance(logits: &[f32], action: usize) -> f32 {
+    let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let total: f32 = logits.iter().map(|logit| (logit - highest).exp()).sum();
+    logits[action] - highest - total.ln()
+}
