@@ -21,6 +21,8 @@ pub(crate) struct Progress {
 #[derive(Default)]
 struct State {
     done: u64,
+    /// What else there is to say.
+    detail: String,
     drawn: Option<Instant>,
 }
 
@@ -48,9 +50,19 @@ impl Progress {
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.done += done;
+        self.draw(&mut state);
+    }
+
+    /// Says this beside the rate from now on.
+    pub(crate) fn say(&self, detail: impl Into<String>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.detail = format!("  {}", detail.into());
+    }
+
+    fn draw(&self, state: &mut State) {
         if state.drawn.is_none_or(|drawn| drawn.elapsed() > Duration::from_millis(100)) {
             // Nothing to be done about a terminal that cannot be written to.
-            let _ = write!(std::io::stderr(), "\r{}\x1b[K", self.line(state.done));
+            let _ = write!(std::io::stderr(), "\r{}{}\x1b[K", self.line(state.done), state.detail);
             state.drawn = Some(Instant::now());
         }
     }

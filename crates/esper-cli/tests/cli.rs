@@ -94,14 +94,41 @@ fn the_same_seed_gives_the_same_bytes_with_any_number_of_threads() {
     assert!(one != collect("4", "1", "other.parquet"));
 }
 
+/// A share is the beginning of the whole.
 #[test]
-fn twenty48_says_that_it_has_no_expert() {
+fn a_fraction_is_a_part_of_the_steps() {
     let folder = folder();
-    let output = esper(folder.path(), &["collect", "twenty48", "--steps", "10"]);
-    assert!(stderr(&output).contains("no expert"));
-    let quiet =
-        esper(folder.path(), &["collect", "twenty48", "--steps", "10", "--force", "--quiet"]);
-    assert!(quiet.status.success() && quiet.stderr.is_empty());
+    let collect = |more: &[&str]| {
+        let command = ["collect", "twenty48", "--json", "--force", "--steps"];
+        json(&esper(folder.path(), &[&command, more].concat()))
+    };
+    let part = collect(&["40000", "--fraction", "5%"]);
+    let whole = collect(&["2000"]);
+    assert_eq!((&part["steps"], &part["mean_return"]), (&whole["steps"], &whole["mean_return"]));
+    assert_eq!(part["behaviours"][0]["name"], "expert");
+}
+
+/// Trained a little, measured on fresh episodes, then asked to play.
+#[test]
+fn an_expert_can_be_trained_and_collected_with() {
+    let folder = folder();
+    let expert = |more: &[&str]| {
+        let command = ["expert", "gambling", "--hidden", "16", "--episodes", "2000", "--json"];
+        esper(folder.path(), &[&command, more].concat())
+    };
+    let trained = json(&expert(&["--until", "0"]));
+    assert_eq!(trained["path"], "gambling-expert.safetensors");
+    assert!(trained["mean_return"].as_f64().unwrap() >= 0.0);
+    let collect = ["collect", "gambling", "--steps", "20000", "--behaviour", "expert", "--expert"];
+    let path = "gambling-expert.safetensors";
+    let collected = json(&esper(folder.path(), &[&collect[..], &[path, "--json"]].concat()));
+    assert!(collected["mean_return"].as_f64().unwrap() > -0.5, "{collected}");
+    // It is there already; and no return is above one.
+    assert_eq!(expert(&["--until", "0"]).status.code(), Some(1));
+    let short = expert(&["--until", "2", "--steps", "20000", "--out", "short.safetensors"]);
+    assert_eq!(short.status.code(), Some(1));
+    assert!(stderr(&short).contains("--steps"), "{}", stderr(&short));
+    assert!(folder.path().join("short.safetensors").exists(), "what was learned is kept");
 }
 
 /// Arguments, exit status, and words that the message must contain.
@@ -128,6 +155,14 @@ fn wrong_use_is_explained() {
         (&["collect", "gambling", "--behaviour", "expert"], 2, "it has random"),
         (&["collect", "gambling", "--behaviour", "random", "--behaviour", "random"], 2, "twice"),
         (&["collect", "gambling", "--epsilon", "0.5"], 2, "does not play here"),
+        (&["collect", "gambling", "--fraction", "0"], 2, "not a share"),
+        (&["collect", "gambling", "--fraction", "101%"], 2, "not a share"),
+        (&["collect", "gambling", "--fraction", "nan"], 2, "not a share"),
+        (&["collect", "twenty48", "--expert", "missing"], 2, "cannot read missing"),
+        (&["collect", "twenty48", "--expert", "text.parquet"], 2, "no expert for the task"),
+        (&["expert", "chess"], 2, "there are gambling, connect-four, twenty48"),
+        (&["expert", "twenty48", "--until", "often"], 2, "--until"),
+        (&["expert", "twenty48", "--out", "taken.parquet"], 1, "--force"),
         (&["collect", "connect-four", "--epsilon", "2"], 2, "from 0 to 1"),
         (&["collect", "connect-four", "--epsilon", "nan"], 2, "from 0 to 1"),
         (&["collect", "gambling", "--out", "taken.parquet"], 1, "--force"),
@@ -205,8 +240,17 @@ fn a_maintainer_can_check_the_book() {
 #[test]
 fn help_has_examples() {
     let folder = folder();
-    for command in [&["tasks"][..], &["collect"], &["info"], &["book", "build"], &["book", "check"]]
-    {
+    for command in [
+        &["tasks"][..],
+        &["collect"],
+        &["info"],
+        &["train"],
+        &["eval"],
+        &["run"],
+        &["expert"],
+        &["book", "build"],
+        &["book", "check"],
+    ] {
         let output = esper(folder.path(), &[command, &["--help"]].concat());
         assert!(output.status.success());
         let help = String::from_utf8(output.stdout).unwrap();

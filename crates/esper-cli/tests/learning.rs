@@ -141,6 +141,32 @@ fn a_comparison_keeps_its_contract() {
     assert_eq!(json(&run(&["--out", "one", "--resume"])), results);
 }
 
+/// The same comparison with less data and with all of it; each can be gone on with.
+#[test]
+fn shares_of_the_data_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = ["run", "gambling", "--seeds", "1", "--steps", "4000", "--episodes", "50"];
+    let more = ["--fractions", "100%,25%", "--out", "shares", "--json"];
+    let run = |resume: &[&str]| small(folder.path(), &[&command[..], &more, resume].concat());
+    let scaling = json(&run(&[]));
+    let shares = scaling["fractions"].as_array().unwrap();
+    for (share, (fraction, steps)) in shares.iter().zip([(0.25, 1000), (1.0, 4000)]) {
+        assert_eq!(
+            (&share["fraction"], &share["dataset"]["steps"]),
+            (&fraction.into(), &steps.into())
+        );
+        let methods = share["methods"].as_array().unwrap();
+        assert_eq!(methods.len(), 2);
+        assert!(methods.iter().all(|method| method["best_return"]["mean"].is_f64()));
+    }
+    let read = |file: &str| fs::read(folder.path().join("shares").join(file)).unwrap();
+    let kept: Value = serde_json::from_slice(&read("scaling.json")).unwrap();
+    assert_eq!(kept, scaling);
+    let whole: Value = serde_json::from_slice(&read("100%/results.json")).unwrap();
+    assert_eq!(whole["methods"], shares[1]["methods"]);
+    assert_eq!(json(&run(&["--resume"])), scaling);
+}
+
 #[test]
 fn training_and_asking() {
     let folder = tempfile::tempdir().unwrap();
@@ -190,6 +216,7 @@ fn misuse_is_explained() {
     refused(&train(&["--method", "magic"]), 2, "esper, rvs, cql, bc");
     refused(&esper(here, &["run", "chess"]), 2, "gambling, connect-four, twenty48");
     refused(&esper(here, &["run", "gambling", "--seeds", "0"]), 2, "--seeds");
+    refused(&esper(here, &["run", "gambling", "--fractions", "5,none"]), 2, "not a share");
     refused(&esper(here, &["eval", "run", "--targets", "high"]), 2, "not a number");
     refused(&esper(here, &["train", "nothing.parquet"]), 1, "nothing.parquet");
     json(&esper(here, &["collect", "gambling", "--steps", "20", "--out", "few.parquet", "--json"]));

@@ -13,7 +13,9 @@ mod sweep;
 mod worlds;
 
 pub use paper::paper_best_return;
-pub use results::{DatasetSummary, MeanStd, MethodResults, Results, RunResults};
+pub use results::{
+    DatasetSummary, MeanStd, MethodResults, Results, RunResults, Scaling, ScalingEntry,
+};
 pub use rollouts::{Achieved, Sweep, rollouts};
 pub use sweep::{Evaluation, SweepEntry, sweep};
 pub use worlds::LiveWorlds;

@@ -107,6 +107,27 @@ impl MethodResults {
     }
 }
 
+/// Results with several shares of the data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scaling {
+    /// The task.
+    pub task: String,
+    /// The preset that settings come from.
+    pub preset: String,
+    /// One entry a share, the smallest first.
+    pub fractions: Vec<ScalingEntry>,
+}
+
+/// Results with one share of the data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScalingEntry {
+    /// The share, from 0 to 1.
+    pub fraction: f64,
+    /// What it gave.
+    #[serde(flatten)]
+    pub results: Results,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

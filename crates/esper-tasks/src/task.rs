@@ -45,9 +45,7 @@ pub trait BuiltIn: Env<Cell = u8, Action = u8> + Sync + 'static {
     /// The behaviour of that name: random play, an expert that was given, or one of the task's own.
     fn behaviour(&self, name: &str, players: &Players) -> Option<Box<dyn Behaviour<Self>>> {
         match &players.expert {
-            _ if name == RANDOM.name => {
-                Some(Box::new(UniformRandom::over(&self.action_space())?))
-            }
+            _ if name == RANDOM.name => Some(Box::new(UniformRandom::over(&self.action_space())?)),
             Some(expert) if name == EXPERT.name => Some(Box::new(expert.clone())),
             _ => self.own_behaviour(name, players),
         }
@@ -225,7 +223,9 @@ pub enum OptionsError {
     #[error("epsilon is for the behaviour `epsilon-optimal`, which does not play here")]
     NoEpsilon,
     /// An expert was given, and does not play.
-    #[error("an expert is given, but only the behaviours named play here, and `expert` is none of them")]
+    #[error(
+        "an expert is given, but only the behaviours named play here, and `expert` is none of them"
+    )]
     NoExpert,
     /// Epsilon is no probability.
     #[error("epsilon has to be from 0 to 1")]

@@ -1,7 +1,6 @@
 //! `esper expert`: train a player by playing.
 
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -13,9 +12,9 @@ use esper_tasks::{BuiltIn, EnvVisitor, Task};
 use serde::Serialize;
 
 use super::collect::{parse_steps, parse_task};
-use super::learning::{failure, parse_episodes, user_stop};
+use super::learning::{failure, go_on, parse_episodes, user_stop};
 use crate::output::{Failure, Output, count, number};
-use crate::progress::{Progress, catch_interrupts, duration};
+use crate::progress::{Progress, catch_interrupts};
 
 #[derive(clap::Args)]
 #[command(
@@ -107,7 +106,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             count(trained.steps),
             count(trained.steps_per_second as usize)
         )
-    })
+    })?;
+    if !expert.reached {
+        return Err(Failure::error(
+            "the player is not as good as was asked for; let it play more with --steps",
+        ));
+    }
+    Ok(())
 }
 
 /// A trained player, and what is known about it.
@@ -117,6 +122,8 @@ struct Expert {
     learning: Duration,
     mean_return: f64,
     stderr: f64,
+    /// Whether it is as good as was asked for.
+    reached: bool,
 }
 
 struct Training<'a> {
@@ -134,8 +141,7 @@ impl EnvVisitor for Training<'_> {
         let config = PpoConfig { hidden: usize::from(arguments.hidden), ..PpoConfig::default() };
         let seed = Seed::new(seed).named("expert").named(task.name());
         let failed = |error| failure(error, "nothing was written");
-        let mut ppo =
-            Ppo::new(LiveWorlds::new(&env, WORLDS), &config, seed).map_err(failed)?;
+        let mut ppo = Ppo::new(LiveWorlds::new(&env, WORLDS), &config, seed).map_err(failed)?;
         let progress = Progress::new(output, format!("expert of {}", task.name()), "steps", steps);
         let mut learning = Duration::ZERO;
         let mut recent = Recent::default();
@@ -145,16 +151,19 @@ impl EnvVisitor for Training<'_> {
             let update = ppo.update().map_err(failed)?;
             learning += started.elapsed();
             recent.add(&update);
+            if let Some(mean) = recent.mean() {
+                progress.say(format!("returns {mean:.3}"));
+            }
             progress.add((WORLDS * config.horizon) as u64);
             if user_stop() {
                 return Err(Failure::interrupted());
             }
             let last = update.steps as u64 >= steps;
             let promising = until.is_some_and(|until| recent.mean().is_some_and(|r| r >= until));
-            if std::env::var("PPO_LOG").is_ok() && update.steps % (1<<18) == 0 { eprintln!("{} {:.3} ent {:.3} vl {:.4} {:.0}/s", update.steps, recent.mean().unwrap_or(0.0), update.entropy, update.value_loss, update.steps as f64/learning.as_secs_f64()); }
             if !(last || promising) {
                 continue;
             }
+            // Training's own episodes were played by a policy that changed; fresh ones are played by this one.
             measurements += 1;
             let fresh = Sweep {
                 targets: vec![0.0],
@@ -163,21 +172,13 @@ impl EnvVisitor for Training<'_> {
                 seed: seed.named("measure").indexed(measurements),
             };
             let actor = ppo.actor();
-            let watch = |_| if user_stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-            let played = rollouts(&env, &mut actor.agent(), &fresh, watch)
-                .ok_or_else(Failure::interrupted)?;
-            let (mean_return, stderr) = mean_and_error(&played[0].returns);
-            if until.is_some_and(|until| mean_return >= until) || (last && until.is_none()) {
-                return Ok(Expert { actor, steps: update.steps, learning, mean_return, stderr });
-            }
-            if last {
-                return Err(Failure::error(format!(
-                    "after {} steps ({}) the player returns {}, short of {}; let it play more with --steps",
-                    count(update.steps),
-                    duration(learning.as_secs_f64()),
-                    number(mean_return),
-                    number(until.unwrap_or_default())
-                )));
+            let played = rollouts(&env, &mut actor.agent(), &fresh, |_| go_on(&user_stop));
+            let (mean_return, stderr) =
+                mean_and_error(&played.ok_or_else(Failure::interrupted)?[0].returns);
+            let reached = until.is_none_or(|until| mean_return >= until);
+            if reached || last {
+                let steps = update.steps;
+                return Ok(Expert { actor, steps, learning, mean_return, stderr, reached });
             }
         }
     }

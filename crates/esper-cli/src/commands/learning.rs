@@ -165,7 +165,7 @@ impl Job<'_> {
 }
 
 /// Whether to go on after so many more episodes.
-fn go_on(stop: &(dyn Fn() -> bool + Sync)) -> ControlFlow<()> {
+pub(super) fn go_on(stop: &(dyn Fn() -> bool + Sync)) -> ControlFlow<()> {
     if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 

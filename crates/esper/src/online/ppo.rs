@@ -223,7 +223,9 @@ impl<W: Worlds> Ppo<W> {
             }
             let actions: Vec<usize> = (0..copies).map(|copy| chosen.category(copy)).collect();
             let chances = logits.chunks_exact(head.outputs()).zip(&actions);
-            gathered.log_chances.extend(chances.map(|(logits, &action)| log_chance(logits, action)));
+            gathered
+                .log_chances
+                .extend(chances.map(|(logits, &action)| log_chance(logits, action)));
             gathered.actions.extend_from_slice(&actions);
 
             self.worlds.step(&actions);
@@ -247,13 +249,13 @@ impl<W: Worlds> Ppo<W> {
                 if over {
                     update.episodes += 1;
                     update.returns += std::mem::take(&mut self.running[copy]);
-                    self.worlds.reset(copy, self.seed.named("episodes").indexed(self.begun).value());
+                    self.worlds
+                        .reset(copy, self.seed.named("episodes").indexed(self.begun).value());
                     self.begun += 1;
                 }
             }
         }
-        gathered.last_values =
-            evaluate(&critic, encoding, self.worlds.observations(), &everywhere);
+        gathered.last_values = evaluate(&critic, encoding, self.worlds.observations(), &everywhere);
         gathered
     }
 
@@ -379,4 +381,143 @@ fn log_chance(logits: &[f32], action: usize) -> f32 {
     let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let total: f32 = logits.iter().map(|logit| (logit - highest).exp()).sum();
     logits[action] - highest - total.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two copies, three steps; the first copy's episode ends after its second.
+    #[test]
+    fn advantages_are_what_the_formula_says() {
+        let gathered = Gathered {
+            copies: 2,
+            rewards: vec![1.0, 0.0, 2.0, 0.0, 4.0, 8.0],
+            over: vec![false, false, true, false, false, false],
+            values: vec![0.5, 1.0, 1.5, 2.0, 2.5, 3.0],
+            last_values: vec![10.0, 20.0],
+            ..Gathered::new(2, esper_data::CellType::Byte)
+        };
+        // λ = 0: only the next value counts.
+        assert_eq!(gathered.advantages(0.5, 0.0), [1.25, 0.0, 0.5, -0.5, 6.5, 15.0]);
+        // λ = 1: what was received, and the last value; less what was expected.
+        assert_eq!(
+            gathered.advantages(0.5, 1.0),
+            [1.0 + 1.0 - 0.5, 2.0 + 2.5 - 1.0, 2.0 - 1.5, 4.0 + 5.0 - 2.0, 6.5, 15.0]
+        );
+    }
+
+    #[test]
+    fn chances_are_those_of_a_softmax() {
+        let logits = [0.2f32, 0.5, 0.3].map(|chance| chance.ln() + 3.0);
+        assert!((log_chance(&logits, 1) - 0.5f32.ln()).abs() < 1e-6);
+    }
+
+    /// A walk over `length` states. Action 1 goes on and pays `step`; action 0 ends with nothing. At the last state the
+    /// world ends, or is cut, and pays `goal`.
+    struct Walk {
+        at: Vec<u8>,
+        outcomes: Vec<Outcome>,
+        length: u8,
+        step: f32,
+        goal: f32,
+        cut: bool,
+    }
+
+    impl Walk {
+        fn new(copies: usize, length: u8, step: f32, goal: f32, cut: bool) -> Self {
+            let outcomes = vec![Outcome::default(); copies];
+            Walk { at: vec![0; copies], outcomes, length, step, goal, cut }
+        }
+    }
+
+    impl Worlds for Walk {
+        fn spaces(&self) -> (Space, Space) {
+            (Space::Discrete { n: u32::from(self.length) + 1 }, Space::Discrete { n: 2 })
+        }
+        fn copies(&self) -> usize {
+            self.at.len()
+        }
+        fn reset(&mut self, copy: usize, _: u64) {
+            self.at[copy] = 0;
+        }
+        fn step(&mut self, actions: &[usize]) {
+            for (copy, &action) in actions.iter().enumerate() {
+                self.at[copy] += action as u8;
+                let arrived = self.at[copy] == self.length;
+                let reward = match action {
+                    1 if arrived => self.goal,
+                    1 => self.step,
+                    _ => 0.0,
+                };
+                let terminated = action == 0 || (arrived && !self.cut);
+                self.outcomes[copy] =
+                    Outcome { reward, terminated, truncated: arrived && self.cut };
+            }
+        }
+        fn observations(&self) -> CellsRef<'_> {
+            CellsRef::Byte(&self.at)
+        }
+        fn outcome(&self, copy: usize) -> Outcome {
+            self.outcomes[copy]
+        }
+    }
+
+    fn small() -> PpoConfig {
+        PpoConfig { horizon: 16, batch: 64, hidden: 32, ..PpoConfig::default() }
+    }
+
+    /// Going on costs a little at every step and pays in the end: giving up at once is the near optimum.
+    #[test]
+    fn it_learns_to_walk_to_the_goal() {
+        let mut ppo = Ppo::new(Walk::new(16, 5, -0.1, 2.0, false), &small(), Seed::new(0)).unwrap();
+        let mut last = Update::default();
+        for _ in 0..60 {
+            last = ppo.update().unwrap();
+        }
+        let mean = last.returns / last.episodes as f64;
+        assert!(mean > 1.4, "{mean}, of at most 1.6");
+        assert_eq!(last.steps, 60 * 16 * 16);
+    }
+
+    /// Rewards of 1 for ever are worth 1 / (1 - γ) = 5, although every episode is cut after four of them.
+    #[test]
+    fn what_is_cut_counts_on() {
+        let config = PpoConfig { discount: 0.8, learning_rate: 3e-3, ..small() };
+        // The last state looks as good as any: it is one that could go on.
+        let mut ppo = Ppo::new(Walk::new(16, 4, 1.0, 1.0, true), &config, Seed::new(1)).unwrap();
+        for _ in 0..150 {
+            ppo.update().unwrap();
+        }
+        let cells = [0u8];
+        let encoding = &ppo.interface.observation;
+        let value =
+            evaluate(&ppo.critic.module().valid(), encoding, CellsRef::Byte(&cells), &[0])[0];
+        // An agent that ended after four steps would be worth 1 + 0.8 + 0.64 + 0.512 = 2.95.
+        assert!(value > 3.5, "{value}");
+    }
+
+    #[test]
+    fn real_actions_are_refused() {
+        struct Real;
+        impl Worlds for Real {
+            fn spaces(&self) -> (Space, Space) {
+                let real = Space::Box { shape: vec![1], bounds: None };
+                (real.clone(), real)
+            }
+            fn copies(&self) -> usize {
+                1
+            }
+            fn reset(&mut self, _: usize, _: u64) {}
+            fn step(&mut self, _: &[usize]) {}
+            fn observations(&self) -> CellsRef<'_> {
+                CellsRef::Float(&[0.0])
+            }
+            fn outcome(&self, _: usize) -> Outcome {
+                Outcome::default()
+            }
+        }
+        let refused = Ppo::new(Real, &small(), Seed::new(0)).err().expect("no choice");
+        assert!(matches!(refused, Error::Unsuitable(_)));
+    }
 }
