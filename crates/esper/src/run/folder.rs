@@ -1,5 +1,6 @@
 //! The folder that keeps a run.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use esper_data::{Checksums, DataError, Dataset, LabelColumns, PendingFile};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Method, Outcome, Plan, Policy, PolicyKind, checkpoint};
+use super::{Labelled, Method, Outcome, Plan, Policy, PolicyKind, checkpoint};
 use crate::config::Config;
 use crate::error::Error;
 use crate::policy::{LabelInput, MlpPolicy, Support, TransformerPolicy};
@@ -82,6 +83,18 @@ pub struct Agents {
     pub ranges: Option<Ranges>,
 }
 
+/// Means of what was measured over some steps of training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// What was being trained.
+    pub phase: String,
+    /// Steps taken by then.
+    pub step: usize,
+    /// The means, by name.
+    #[serde(flatten)]
+    pub metrics: BTreeMap<String, f64>,
+}
+
 /// A run's folder.
 #[derive(Debug)]
 pub struct RunFolder {
@@ -92,6 +105,7 @@ const MANIFEST: &str = "manifest.json";
 const CONFIG: &str = "config.toml";
 const METRICS: &str = "metrics.jsonl";
 const LABELS: &str = "labels.parquet";
+const LABELLED: &str = "labelled.json";
 const POLICY: &str = "policy.safetensors";
 const AGENT: &str = "agent.json";
 const SUMMARY: &str = "training.json";
@@ -200,6 +214,7 @@ impl RunFolder {
                 clusters: clusters.map(|clusters| (clusters.width(), clusters.probabilities())),
             };
             columns.write(data, &self.path.join(LABELS), true)?;
+            self.write_json(LABELLED, &Labelled::of(data, labels))?;
         }
         for (name, weights) in &labels.models {
             self.write(&format!("{name}.safetensors"), weights)?;
@@ -222,6 +237,27 @@ impl RunFolder {
         let checkpoints = self.path.join(CHECKPOINTS);
         fs::remove_dir_all(&checkpoints).map_err(|error| failed(&checkpoints, error))?;
         Ok(summary)
+    }
+
+    /// What its labels came out like; `None` for methods without, and while it is not complete.
+    pub fn labelled(&self) -> Result<Option<Labelled>, Error> {
+        if !self.path.join(LABELLED).exists() {
+            return Ok(None);
+        }
+        self.read_json(LABELLED).map(Some)
+    }
+
+    /// What was measured while training, in order.
+    pub fn metrics(&self) -> Result<Vec<Record>, Error> {
+        if !self.path.join(METRICS).exists() {
+            return Ok(Vec::new());
+        }
+        let text = String::from_utf8(self.read(METRICS)?);
+        let text = text.map_err(|_| self.damaged(METRICS, "it is no text"))?;
+        let record = |line: &str| {
+            serde_json::from_str(line).map_err(|error| self.damaged(METRICS, &error.to_string()))
+        };
+        text.lines().map(record).collect()
     }
 
     /// The policy, and which targets it can be asked for, if it can be asked.
@@ -324,11 +360,9 @@ impl Monitor for RunFolder {
         step: usize,
         metrics: &[(&'static str, f64)],
     ) -> Result<(), Error> {
-        let mut line = serde_json::Map::new();
-        line.insert("phase".to_owned(), phase.into());
-        line.insert("step".to_owned(), step.into());
-        line.extend(metrics.iter().map(|&(name, value)| (name.to_owned(), value.into())));
-        let line = format!("{}\n", serde_json::Value::Object(line));
+        let metrics = metrics.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+        let record = Record { phase: phase.to_owned(), step, metrics };
+        let line = serde_json::to_string(&record).expect("numbers can always be written") + "\n";
         let path = self.path.join(METRICS);
         let file = fs::OpenOptions::new().create(true).append(true).open(&path);
         let written = file.and_then(|mut file| file.write_all(line.as_bytes()));

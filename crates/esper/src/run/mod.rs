@@ -6,6 +6,7 @@
 //! | `config.toml` | every setting, resolved; `--config` takes it again |
 //! | `metrics.jsonl` | losses and other measures while training, one JSON document a line |
 //! | `labels.parquet` | the label of every step, and the probabilities of its clusters; for methods with targets |
+//! | `labelled.json` | what the labels came out like, by behaviour, time and cluster |
 //! | `policy.safetensors`, and for ESPER `clusters.safetensors`, `returns.safetensors` | the weights |
 //! | `agent.json` | what acting needs beside the weights |
 //! | `training.json` | what is known about the labels without the world; written last, so that a folder with it is complete |
@@ -13,13 +14,15 @@
 
 mod checkpoint;
 mod folder;
+mod labelled;
 
 use std::time::Instant;
 
 use esper_data::{Dataset, Seed, Space};
 use serde::{Deserialize, Serialize};
 
-pub use folder::{Agents, DataId, Manifest, RunFolder, Summary};
+pub use folder::{Agents, DataId, Manifest, Record, RunFolder, Summary};
+pub use labelled::{BehaviourLabels, ClusterUse, Histogram, Labelled, TimeLabel};
 
 use crate::agent::Agent;
 use crate::config::Config;
