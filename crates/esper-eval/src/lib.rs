@@ -14,7 +14,8 @@ mod worlds;
 
 pub use paper::paper_best_return;
 pub use results::{
-    DatasetSummary, MeanStd, MethodResults, Results, RunResults, Scaling, ScalingEntry,
+    Comparison, DatasetSummary, MeanStd, MethodResults, Results, ResultsError, RunResults, Scaling,
+    ScalingEntry, run_name,
 };
 pub use rollouts::{Achieved, Sweep, rollouts};
 pub use sweep::{Evaluation, SweepEntry, sweep};

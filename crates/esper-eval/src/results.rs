@@ -1,6 +1,11 @@
-//! Several methods and seeds on one task: `results.json`.
+//! Several methods and seeds on one task: what is compared (`comparison.json`), and what came of it (`results.json`,
+//! `scaling.json`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use esper::relabel::Findings;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::paper::paper_best_return;
@@ -104,6 +109,97 @@ impl MethodResults {
             paper_best_return: paper_best_return(task, method, policy),
             runs,
         }
+    }
+}
+
+/// What is compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The task.
+    pub task: String,
+    /// Steps of data.
+    pub steps: u64,
+    /// Where settings come from.
+    pub preset: String,
+    /// The methods.
+    pub methods: Vec<String>,
+    /// What is trained on labels.
+    pub policy: String,
+    /// Seeds 0, 1, 2, …
+    pub seeds: u64,
+    /// Episodes with each target.
+    pub episodes: usize,
+    /// The shares of the data, if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fractions: Option<Vec<f64>>,
+}
+
+/// Why a file of results cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    /// It is not there, or cannot be opened.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It holds something else.
+    #[error("{} cannot be read: {source}", path.display())]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+/// Reads a JSON file.
+fn read_json<T: DeserializeOwned>(path: PathBuf) -> Result<T, ResultsError> {
+    match fs::read(&path) {
+        Err(source) => Err(ResultsError::Unreadable { path, source }),
+        Ok(bytes) => {
+            serde_json::from_slice(&bytes).map_err(|source| ResultsError::Damaged { path, source })
+        }
+    }
+}
+
+impl Comparison {
+    /// The file it is kept in.
+    pub const FILE: &str = "comparison.json";
+
+    /// What is compared in a folder.
+    pub fn read(folder: &Path) -> Result<Self, ResultsError> {
+        read_json(folder.join(Self::FILE))
+    }
+}
+
+impl Results {
+    /// The file they are kept in.
+    pub const FILE: &str = "results.json";
+
+    /// The results in a folder.
+    pub fn read(folder: &Path) -> Result<Self, ResultsError> {
+        read_json(folder.join(Self::FILE))
+    }
+}
+
+impl Scaling {
+    /// The file it is kept in.
+    pub const FILE: &str = "scaling.json";
+
+    /// What is in a folder.
+    pub fn read(folder: &Path) -> Result<Self, ResultsError> {
+        read_json(folder.join(Self::FILE))
+    }
+}
+
+/// The folder of one run within that of its comparison.
+pub fn run_name(method: &str, policy: Option<&str>, seed: u64) -> String {
+    match policy {
+        Some(policy) => format!("{method}-{policy}-{seed}"),
+        None => format!("{method}-{seed}"),
     }
 }
 

@@ -232,9 +232,10 @@ pub(super) struct Ask {
 /// Episodes with each target: the paper's number, and more where episodes are short and luck is large.
 pub(super) fn default_episodes(task: Task, preset: PresetName) -> usize {
     match (preset, task) {
-        (PresetName::Paper, _) | (_, Task::Twenty48) => 100,
+        (PresetName::Paper, _) => 100,
         (_, Task::Gambling) => 4_000,
         (_, Task::ConnectFour) => 400,
+        (_, Task::Twenty48) => 1_000,
     }
 }
 

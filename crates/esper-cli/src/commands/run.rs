@@ -10,10 +10,11 @@ use esper::config::Config;
 use esper::run::{DataId, Method, Plan};
 use esper_data::{Dataset, DatasetWriter, PendingFile, Tally};
 use esper_eval::{
-    DatasetSummary, MeanStd, MethodResults, Results, RunResults, Scaling, ScalingEntry,
+    Comparison, DatasetSummary, MeanStd, MethodResults, Results, RunResults, Scaling, ScalingEntry,
+    run_name,
 };
 use esper_tasks::{CollectOptions, Collection, Task};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::collect::{parse_fraction, parse_steps, parse_task, play, share};
 use super::learning::{
@@ -146,10 +147,11 @@ impl Arguments {
         };
         let entry = |method: Method, seed: u64| Entry {
             name: format!("{share}{} seed {seed}", method.name()),
-            path: part.folder.join(match policy_of(method, &self.settings) {
-                Some(policy) => format!("{}-{policy}-{seed}", method.name()),
-                None => format!("{}-{seed}", method.name()),
-            }),
+            path: part.folder.join(run_name(
+                method.name(),
+                policy_of(method, &self.settings),
+                seed,
+            )),
             plan: Plan { method, policy: self.settings.policy(), config: config.clone(), seed },
             part,
         };
@@ -167,7 +169,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let config = settings.resolve(Some(task.name()))?;
     let folder = folder(arguments)?;
     catch_interrupts();
-    Comparison::of(arguments).keep(&folder, arguments.resume)?;
+    keep(&comparison(arguments), &folder, arguments.resume)?;
     let parts = arguments.fractions().into_iter().map(|fraction| {
         let folder = match arguments.fractions {
             Some(_) => folder.join(percent(fraction)),
@@ -195,12 +197,12 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     };
     for part in &parts {
         let results = results(arguments, part, &mut runs);
-        write_json(&part.folder.join("results.json"), &results)?;
+        write_json(&part.folder.join(Results::FILE), &results)?;
         scaling.fractions.push(ScalingEntry { fraction: part.fraction, results });
     }
     let took = || duration(started.elapsed().as_secs_f64());
     if arguments.fractions.is_some() {
-        let path = folder.join("scaling.json");
+        let path = folder.join(Scaling::FILE);
         write_json(&path, &scaling)?;
         return output.result(&scaling, || {
             format!("{}\n{} in {}\n", scaling_text(&scaling), path.display(), took())
@@ -208,7 +210,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     }
     let results = &scaling.fractions[0].results;
     output.result(results, || {
-        format!("{}\n{} in {}\n", text(results), folder.join("results.json").display(), took())
+        format!("{}\n{} in {}\n", text(results), folder.join(Results::FILE).display(), took())
     })
 }
 
@@ -242,56 +244,39 @@ fn percent(share: f64) -> String {
     format!("{}%", number(100.0 * share))
 }
 
-/// What is compared: kept in the folder, so that only the same is gone on with.
-#[derive(PartialEq, Serialize, Deserialize)]
-struct Comparison {
-    task: String,
-    steps: u64,
-    preset: String,
-    methods: Vec<String>,
-    policy: String,
-    seeds: u64,
-    episodes: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    fractions: Option<Vec<f64>>,
+/// What is to be compared.
+fn comparison(arguments: &Arguments) -> Comparison {
+    let Arguments { task, settings, seeds, .. } = arguments;
+    let methods = arguments.methods();
+    Comparison {
+        task: task.name().to_owned(),
+        steps: arguments.steps(),
+        preset: settings.preset.name().to_owned(),
+        methods: methods.iter().map(|method| method.name().to_owned()).collect(),
+        policy: settings.policy().name().to_owned(),
+        seeds: *seeds,
+        episodes: arguments.episodes(),
+        fractions: arguments.fractions.is_some().then(|| arguments.fractions()),
+    }
 }
 
-impl Comparison {
-    fn of(arguments: &Arguments) -> Self {
-        let Arguments { task, settings, seeds, .. } = arguments;
-        let methods = arguments.methods();
-        Comparison {
-            task: task.name().to_owned(),
-            steps: arguments.steps(),
-            preset: settings.preset.name().to_owned(),
-            methods: methods.iter().map(|method| method.name().to_owned()).collect(),
-            policy: settings.policy().name().to_owned(),
-            seeds: *seeds,
-            episodes: arguments.episodes(),
-            fractions: arguments.fractions.is_some().then(|| arguments.fractions()),
-        }
+/// Keeps in the folder what is compared in it, so that only the same is gone on with.
+fn keep(comparison: &Comparison, folder: &Path, resume: bool) -> Result<(), Failure> {
+    let path = folder.join(Comparison::FILE);
+    if !path.exists() {
+        return write_json(&path, comparison);
     }
-
-    fn keep(&self, folder: &Path, resume: bool) -> Result<(), Failure> {
-        let path = folder.join("comparison.json");
-        if !path.exists() {
-            return write_json(&path, self);
-        }
-        let unreadable = |error: String| Failure::error(format!("{}: {error}", path.display()));
-        let kept = std::fs::read(&path).map_err(|error| unreadable(error.to_string()))?;
-        let kept: Comparison =
-            serde_json::from_slice(&kept).map_err(|error| unreadable(error.to_string()))?;
-        let folder = folder.display();
-        match (resume, kept == *self) {
-            (true, true) => Ok(()),
-            (true, false) => Err(Failure::error(format!(
-                "{folder} holds another comparison; {} says which",
-                path.display()
-            ))),
-            (false, _) => Err(Failure::error(format!(
-                "there is a comparison in {folder} already; name another folder with --out, or go on with it with --resume"
-            ))),
-        }
+    let kept = Comparison::read(folder).map_err(Failure::error)?;
+    let folder = folder.display();
+    match (resume, kept == *comparison) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Failure::error(format!(
+            "{folder} holds another comparison; {} says which",
+            path.display()
+        ))),
+        (false, _) => Err(Failure::error(format!(
+            "there is a comparison in {folder} already; name another folder with --out, or go on with it with --resume"
+        ))),
     }
 }
 

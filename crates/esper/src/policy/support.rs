@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct Support {
     /// Evenly spaced, the lowest and the highest label included.
     quantiles: Vec<f64>,
+    /// The lowest and the highest label of all steps, which is as far as asking makes a difference.
+    reach: [f64; 2],
 }
 
 /// Quantiles that are kept, if there are more episodes.
@@ -27,19 +29,22 @@ const SWEEP_STEPS: usize = 20;
 /// How many of them it goes beyond either end.
 const SWEEP_BEYOND: usize = 2;
 
+/// Targets from there to the furthest label of any step.
+const SWEEP_FAR: usize = 4;
+
 impl Support {
-    /// The support that first labels give; there has to be one.
+    /// The support that first labels give; there has to be one. `reach` is the lowest and the highest label of all steps.
     ///
     /// # Panics
     ///
     /// When there is none.
-    pub fn of(first_labels: impl Iterator<Item = f32>) -> Self {
+    pub fn of(first_labels: impl Iterator<Item = f32>, reach: [f64; 2]) -> Self {
         let mut labels: Vec<f64> = first_labels.map(f64::from).collect();
         assert!(!labels.is_empty(), "an episode has a first step");
         labels.sort_by(f64::total_cmp);
         let count = QUANTILES.min(labels.len()).max(2);
         let at = |index: usize| labels[index * (labels.len() - 1) / (count - 1)];
-        Support { quantiles: (0..count).map(at).collect() }
+        Support { quantiles: (0..count).map(at).collect(), reach }
     }
 
     /// The label at a quantile from 0 to 1.
@@ -66,20 +71,28 @@ impl Support {
         near as f64 >= NEAR_SHARE * self.quantiles.len() as f64
     }
 
-    /// Targets to ask for: evenly over the range and a little beyond it, some quantiles, and the offline target.
+    /// Targets to ask for: evenly over the range and a little beyond it, some quantiles, the offline target, and some up
+    /// to the furthest that any step is labelled with. Later in an episode labels are higher and lower than at its start.
     pub fn sweep(&self) -> Vec<f64> {
         let [low, high] = self.range();
         let step = (high - low) / SWEEP_STEPS as f64;
+        let beyond = SWEEP_BEYOND as f64 * step;
+        let far = |from: f64, to: f64| {
+            (1..=SWEEP_FAR).map(move |at| from + (to - from) * at as f64 / SWEEP_FAR as f64)
+        };
+        let [lowest, highest] = self.reach;
         let mut targets: Vec<f64> = (0..=SWEEP_STEPS + 2 * SWEEP_BEYOND)
-            .map(|at| low + (at as f64 - SWEEP_BEYOND as f64) * step)
+            .map(|at| low - beyond + at as f64 * step)
             .chain([0.1, 0.3, 0.5, 0.7, 0.9].map(|quantile| self.quantile(quantile)))
+            .chain(far(low - beyond, lowest.min(low - beyond)))
+            .chain(far(high + beyond, highest.max(high + beyond)))
             .collect();
         let offline = self.offline_target();
-        let far = |a: f64, b: f64| (a - b).abs() > step / 50.0;
+        let apart = |a: f64, b: f64| (a - b).abs() > step / 50.0;
         targets.sort_by(f64::total_cmp);
-        targets.dedup_by(|a, b| !far(*a, *b));
+        targets.dedup_by(|a, b| !apart(*a, *b));
         // The offline target itself, in place of one that is nearly the same.
-        targets.retain(|&target| far(target, offline));
+        targets.retain(|&target| apart(target, offline));
         targets.push(offline);
         targets.sort_by(f64::total_cmp);
         targets
@@ -92,7 +105,7 @@ mod tests {
 
     /// A third each of -5, -2.5 and 1.
     fn gambling() -> Support {
-        Support::of((0..999).map(|at| [-5.0, -2.5, 1.0][at % 3]))
+        Support::of((0..999).map(|at| [-5.0, -2.5, 1.0][at % 3]), [-15.0, 1.2])
     }
 
     #[test]
@@ -112,7 +125,8 @@ mod tests {
         let support = gambling();
         let sweep = support.sweep();
         assert!(sweep.is_sorted());
-        assert!(sweep[0] < -5.5 && sweep[sweep.len() - 1] > 1.5);
+        // Two steps of 0.3 beyond the first labels, and as far as any label goes.
+        assert_eq!((sweep[0], sweep[sweep.len() - 1]), (-15.0, 1.6));
         for target in [-5.0, -2.5, 1.0] {
             assert!(sweep.iter().any(|swept| (swept - target).abs() < 0.01), "{target}");
         }
@@ -120,10 +134,10 @@ mod tests {
 
     #[test]
     fn a_few_strays_are_no_support() {
-        let support = Support::of((0..1000).map(|at| if at == 0 { 50.0 } else { 1.0 }));
+        let support = Support::of((0..1000).map(|at| if at == 0 { 50.0 } else { 1.0 }), [1.0, 1.0]);
         assert_eq!(support.range(), [1.0, 1.0]);
         assert_eq!(support.sweep(), [1.0]);
         assert!(support.supports(1.0) && !support.supports(50.0));
-        assert_eq!(Support::of([3.0].into_iter()).sweep(), [3.0]);
+        assert_eq!(Support::of([3.0].into_iter(), [3.0, 3.0]).sweep(), [3.0]);
     }
 }

@@ -249,8 +249,10 @@ impl Plan {
             )),
         };
         let first_steps = (0..data.episodes()).map(|episode| data.episode_steps(episode).start);
+        let first_labels = first_steps.map(|step| labels.values[step]);
+        let reach = policy.labels().map(LabelInput::range);
         let support =
-            method.has_targets().then(|| Support::of(first_steps.map(|step| labels.values[step])));
+            reach.filter(|_| method.has_targets()).map(|reach| Support::of(first_labels, reach));
         let seconds = started.elapsed().as_secs_f64();
         Ok(Outcome { labels, policy, support, times, seconds })
     }

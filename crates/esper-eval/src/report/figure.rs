@@ -1,0 +1,444 @@
+//! Figures as SVG: panels with axes, and marks in them.
+//!
+//! A figure in a page takes its colours from the page, so that it follows light and dark; one that stands alone brings
+//! its own. Every mark that stands for a number says it when it is pointed at.
+
+use std::fmt::Write;
+
+/// Something drawn, with the numbers behind it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Its name as a file, without an ending.
+    pub name: String,
+    /// What it shows, in a line.
+    pub title: String,
+    /// What the colours mean.
+    pub series: Vec<Series>,
+    /// From the top down.
+    pub panels: Vec<Panel>,
+    /// The numbers: a heading, then rows.
+    pub data: Vec<Vec<String>>,
+}
+
+/// One colour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// Which.
+    pub colour: Colour,
+    /// What it means.
+    pub name: String,
+}
+
+/// What has a colour of its own, the same in every figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// The first four are the methods.
+    Esper,
+    /// Return conditioning.
+    Rvs,
+    /// Conservative Q-learning.
+    Cql,
+    /// Behaviour cloning.
+    Bc,
+    /// Something else.
+    Other(usize),
+}
+
+impl Colour {
+    fn class(self) -> String {
+        match self {
+            Colour::Esper => "c0".to_owned(),
+            Colour::Rvs => "c1".to_owned(),
+            Colour::Cql => "c2".to_owned(),
+            Colour::Bc => "c3".to_owned(),
+            Colour::Other(number) => format!("c{}", number % COLOURS.len()),
+        }
+    }
+}
+
+/// Colours that people who see fewer of them can tell apart (Okabe and Ito).
+pub(super) const COLOURS: [&str; 6] =
+    ["#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#56697a"];
+
+/// Axes and what is drawn between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    /// Its height, without the axis below.
+    pub height: f64,
+    /// From left to right.
+    pub x: Axis,
+    /// From the bottom up.
+    pub y: Axis,
+    /// In the order they are drawn in.
+    pub marks: Vec<Mark>,
+}
+
+/// A range of numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What the numbers are; none leaves out the numbers too.
+    pub label: Option<String>,
+    /// Where it begins.
+    pub low: f64,
+    /// Where it ends.
+    pub high: f64,
+}
+
+impl Axis {
+    /// An axis that holds some numbers, with a little space around them.
+    pub fn around(label: &str, numbers: impl Iterator<Item = f64>) -> Self {
+        let [low, high] = extent(numbers);
+        let margin = (high - low) * 0.04;
+        Axis { label: Some(label.to_owned()), low: low - margin, high: high + margin }
+    }
+}
+
+/// The lowest and the highest of some numbers; a range around them if they are all the same.
+fn extent(numbers: impl Iterator<Item = f64>) -> [f64; 2] {
+    let (low, high) = numbers
+        .filter(|number| number.is_finite())
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), number| {
+            (low.min(number), high.max(number))
+        });
+    match high - low {
+        span if span > 0.0 => [low, high],
+        0.0 => [low - 0.5, high + 0.5],
+        _ => [0.0, 1.0],
+    }
+}
+
+/// Something drawn in a panel.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mark {
+    /// A range of x that is set apart.
+    Shade {
+        /// Where it begins.
+        from: f64,
+        /// Where it ends.
+        to: f64,
+    },
+    /// A thin line for orientation.
+    Guide {
+        /// From here.
+        from: [f64; 2],
+        /// To here.
+        to: [f64; 2],
+    },
+    /// Points joined by a line.
+    Line {
+        /// Its colour.
+        colour: Colour,
+        /// The points.
+        points: Vec<[f64; 2]>,
+    },
+    /// Points with what they stand for, perhaps with a range around each.
+    Dots {
+        /// Their colour.
+        colour: Colour,
+        /// The points.
+        dots: Vec<Dot>,
+    },
+    /// Bars that stand on the lower axis.
+    Bars {
+        /// Their colour.
+        colour: Colour,
+        /// From, to, height.
+        bars: Vec<[f64; 3]>,
+    },
+}
+
+/// A point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dot {
+    /// Where.
+    pub at: [f64; 2],
+    /// How far the truth may be to either side of y.
+    pub error: f64,
+    /// Whether it counts; others are drawn hollow.
+    pub solid: bool,
+    /// What is said when it is pointed at.
+    pub says: String,
+}
+
+const WIDTH: f64 = 720.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 14.0;
+const TOP: f64 = 30.0;
+const GAP: f64 = 16.0;
+const BELOW: f64 = 40.0;
+
+impl Figure {
+    /// The figure as a part of a page, which gives it its colours.
+    pub fn inline(&self) -> String {
+        self.svg("")
+    }
+
+    /// The figure as a file.
+    pub fn standalone(&self) -> String {
+        let mut style = String::from(
+            "<style>text{font-family:Ubuntu,Helvetica,Arial,sans-serif;font-size:13px;fill:#222}\
+             .axis{stroke:#888}.grid{stroke:#e4e4e4}.guide{stroke:#999}.shade{fill:#eeeeee}.hollow{fill:#ffffff}",
+        );
+        for (number, colour) in COLOURS.iter().enumerate() {
+            let _ = write!(style, ".s{number}{{stroke:{colour}}}.f{number}{{fill:{colour}}}");
+        }
+        style += "</style><rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>";
+        self.svg(&style)
+    }
+
+    fn height(&self) -> f64 {
+        let panels: f64 = self
+            .panels
+            .iter()
+            .map(|panel| panel.height + if panel.x.label.is_some() { BELOW } else { GAP })
+            .sum();
+        TOP + panels + 4.0
+    }
+
+    fn svg(&self, style: &str) -> String {
+        let height = self.height();
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+             height=\"{height}\" role=\"img\" aria-label=\"{}\" data-figure=\"{}\">{style}",
+            escape(&self.title),
+            escape(&self.name)
+        );
+        self.legend(&mut svg);
+        let mut top = TOP;
+        for panel in &self.panels {
+            panel.draw(top, &mut svg);
+            top += panel.height + if panel.x.label.is_some() { BELOW } else { GAP };
+        }
+        svg + "</svg>"
+    }
+
+    fn legend(&self, svg: &mut String) {
+        let mut x = LEFT;
+        for Series { colour, name } in &self.series {
+            let fill = colour.class().replace('c', "f");
+            let _ = write!(
+                svg,
+                "<rect x=\"{x:.0}\" y=\"8\" width=\"12\" height=\"12\" rx=\"3\" class=\"{fill}\"/>\
+                 <text x=\"{:.0}\" y=\"18\">{}</text>",
+                x + 17.0,
+                escape(name)
+            );
+            // About as wide as letters are; nothing depends on it but the space between names.
+            x += 34.0 + 7.2 * name.chars().count() as f64;
+        }
+    }
+}
+
+impl Panel {
+    fn x_at(&self, x: f64) -> f64 {
+        LEFT + (x - self.x.low) / (self.x.high - self.x.low) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y_at(&self, top: f64, y: f64) -> f64 {
+        top + self.height - (y - self.y.low) / (self.y.high - self.y.low) * self.height
+    }
+
+    fn draw(&self, top: f64, svg: &mut String) {
+        let bottom = top + self.height;
+        let right = WIDTH - RIGHT;
+        let shades = self.marks.iter().filter(|mark| matches!(mark, Mark::Shade { .. }));
+        shades.for_each(|mark| self.mark(mark, top, svg));
+        for tick in ticks(self.x.low, self.x.high, 8) {
+            let x = self.x_at(tick);
+            let _ = write!(
+                svg,
+                "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>"
+            );
+            if self.x.label.is_some() {
+                let y = bottom + 16.0;
+                let text = plain(tick);
+                let _ = write!(
+                    svg,
+                    "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{text}</text>"
+                );
+            }
+        }
+        if self.y.label.is_some() {
+            for tick in ticks(self.y.low, self.y.high, (self.height / 40.0) as usize + 1) {
+                let y = self.y_at(top, tick);
+                let _ = write!(
+                    svg,
+                    "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+                     <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                    LEFT - 6.0,
+                    y + 4.0,
+                    plain(tick)
+                );
+            }
+        }
+        let marks = self.marks.iter().filter(|mark| !matches!(mark, Mark::Shade { .. }));
+        marks.for_each(|mark| self.mark(mark, top, svg));
+        let _ = write!(
+            svg,
+            "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom:.1}\" y2=\"{bottom:.1}\"/>\
+             <line class=\"axis\" x1=\"{LEFT}\" x2=\"{LEFT}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>"
+        );
+        if let Some(label) = &self.x.label {
+            let (x, y) = ((LEFT + right) / 2.0, bottom + 33.0);
+            let label = escape(label);
+            let _ = write!(
+                svg,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{label}</text>"
+            );
+        }
+        if let Some(label) = &self.y.label {
+            let (y, label) = (top + self.height / 2.0, escape(label));
+            let _ = write!(
+                svg,
+                "<text transform=\"translate(14 {y:.1}) rotate(-90)\" text-anchor=\"middle\">{label}</text>"
+            );
+        }
+    }
+
+    fn mark(&self, mark: &Mark, top: f64, svg: &mut String) {
+        let clip_x = |x: f64| self.x_at(x.clamp(self.x.low, self.x.high));
+        let clip_y = |y: f64| self.y_at(top, y.clamp(self.y.low, self.y.high));
+        match mark {
+            Mark::Shade { from, to } => {
+                let (x, end) = (clip_x(*from), clip_x(*to));
+                let _ = write!(
+                    svg,
+                    "<rect class=\"shade\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
+                     <title>the data does not speak about these targets</title></rect>",
+                    end - x,
+                    self.height
+                );
+            }
+            Mark::Guide { from, to } => {
+                let [[x1, y1], [x2, y2]] =
+                    [from, to].map(|[x, y]| [clip_x(*x), clip_y(*y)]);
+                let _ = write!(
+                    svg,
+                    "<line class=\"guide\" stroke-dasharray=\"5 4\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" \
+                     x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
+                );
+            }
+            Mark::Line { colour, points } => {
+                let stroke = colour.class().replace('c', "s");
+                let points: Vec<String> = points
+                    .iter()
+                    .filter(|[x, y]| x.is_finite() && y.is_finite())
+                    .map(|[x, y]| format!("{:.1},{:.1}", clip_x(*x), clip_y(*y)))
+                    .collect();
+                let _ = write!(
+                    svg,
+                    "<polyline class=\"{stroke}\" fill=\"none\" stroke-width=\"1.8\" points=\"{}\"/>",
+                    points.join(" ")
+                );
+            }
+            Mark::Dots { colour, dots } => {
+                let class = colour.class();
+                let (stroke, fill) = (class.replace('c', "s"), class.replace('c', "f"));
+                for dot in dots {
+                    let [x, y] = dot.at;
+                    let (low, high) = (clip_y(y - dot.error), clip_y(y + dot.error));
+                    let (x, y, says) = (clip_x(x), clip_y(y), escape(&dot.says));
+                    if dot.error > 0.0 {
+                        let _ = write!(
+                            svg,
+                            "<line class=\"{stroke}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{low:.1}\" y2=\"{high:.1}\"/>"
+                        );
+                    }
+                    let fill = if dot.solid { fill.as_str() } else { "hollow" };
+                    let _ = write!(
+                        svg,
+                        "<circle class=\"{stroke} {fill}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" \
+                         data-says=\"{says}\"><title>{says}</title></circle>"
+                    );
+                }
+            }
+            Mark::Bars { colour, bars } => {
+                let fill = colour.class().replace('c', "f");
+                for &[from, to, height] in bars.iter().filter(|[_, _, height]| *height > 0.0) {
+                    let (x, end, y) = (clip_x(from), clip_x(to), clip_y(height));
+                    let says = format!("{} to {}: {}", plain(from), plain(to), plain(height));
+                    let _ = write!(
+                        svg,
+                        "<rect class=\"{fill}\" fill-opacity=\"0.55\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" \
+                         height=\"{:.1}\" data-says=\"{says}\"><title>{says}</title></rect>",
+                        (end - x).max(0.8),
+                        (self.y_at(top, self.y.low) - y).max(0.0)
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Round numbers within a range, about `count` of them.
+fn ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
+    let rough = (high - low) / count.max(1) as f64;
+    let unit = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * unit).into_iter().find(|&step| step >= rough);
+    let step = step.unwrap_or(unit * 10.0);
+    let first = (low / step).ceil() as i64;
+    let last = (high / step).floor() as i64;
+    (first..=last).take(64).map(|at| at as f64 * step).collect()
+}
+
+/// A number as a reader wants it: three decimals at most, none that say nothing.
+pub(super) fn plain(number: f64) -> String {
+    if number != 0.0 && number.abs() < 0.001 {
+        return format!("{number:.1e}");
+    }
+    let fixed = format!("{number:.3}");
+    let trimmed = fixed.trim_end_matches('0').trim_end_matches('.');
+    if trimmed == "-0" { "0".to_owned() } else { trimmed.to_owned() }
+}
+
+/// Text within a page.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round() {
+        let close = |a: Vec<f64>, b: &[f64]| {
+            assert_eq!(a.len(), b.len(), "{a:?}");
+            assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-9), "{a:?}");
+        };
+        close(ticks(-0.04, 1.04, 5), &[0.0, 0.5, 1.0]);
+        close(ticks(-15.8, 5.8, 8), &[-15.0, -10.0, -5.0, 0.0, 5.0]);
+        close(ticks(0.0, 1.0, 8), &[0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let numbers = [0.0, -0.0001, 0.5, 2.0, 0.12345].map(plain);
+        assert_eq!(numbers, ["0", "-1.0e-4", "0.5", "2", "0.123"]);
+    }
+
+    /// A point at the middle of both axes is drawn at the middle of the panel.
+    #[test]
+    fn points_are_where_their_numbers_say() {
+        let axis = |label: &str| Axis { label: Some(label.to_owned()), low: 0.0, high: 2.0 };
+        let dot = Dot { at: [1.0, 1.0], error: 0.5, solid: true, says: "a < b".to_owned() };
+        let figure = Figure {
+            name: "f".to_owned(),
+            title: "a \"title\"".to_owned(),
+            series: vec![Series { colour: Colour::Esper, name: "esper".to_owned() }],
+            panels: vec![Panel {
+                height: 200.0,
+                x: axis("x"),
+                y: axis("y"),
+                marks: vec![Mark::Dots { colour: Colour::Esper, dots: vec![dot] }],
+            }],
+            data: Vec::new(),
+        };
+        let svg = figure.standalone();
+        let middle = LEFT + (WIDTH - LEFT - RIGHT) / 2.0;
+        assert!(svg.contains(&format!("cx=\"{middle:.1}\" cy=\"130.0\"")), "{svg}");
+        assert!(svg.contains("a &lt; b") && svg.contains("a &quot;title&quot;"));
+        assert!(svg.contains("y1=\"180.0\" y2=\"80.0\""), "the range of the error: {svg}");
+        assert!(figure.inline().len() < svg.len(), "colours are the page's");
+    }
+}
