@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{book, collect, eval, expert, info, run, tasks, train};
+use commands::{book, collect, eval, expert, info, report, reproduce, run, tasks, train};
 use output::{Failure, Output};
 
 /// Decisions from logged data in an uncertain world: ask for an average return, and get it.
@@ -51,6 +51,10 @@ enum Command {
     Eval(eval::Arguments),
     /// Collect, train, evaluate and compare: the whole of it on a task
     Run(run::Arguments),
+    /// Make a page, and figures for a paper, from what `esper run` gave
+    Report(report::Arguments),
+    /// Everything in the paper that can run here, with a verdict per claim
+    Reproduce(reproduce::Arguments),
     /// Train a player of a task by playing, to collect data with
     Expert(expert::Arguments),
     /// Make or check the Connect Four opening book (for maintainers)
@@ -89,6 +93,8 @@ fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
         Command::Train(arguments) => train::run(&arguments, output),
         Command::Eval(arguments) => eval::run(&arguments, output),
         Command::Run(arguments) => run::run(&arguments, output),
+        Command::Report(arguments) => report::run(&arguments, output),
+        Command::Reproduce(arguments) => reproduce::run(&arguments, output),
         Command::Expert(arguments) => expert::run(&arguments, output),
         Command::Book(command) => book::run(&command, output),
     }

@@ -94,6 +94,12 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.message)
+    }
+}
+
 /// A whole number with separators: 1,000,000.
 pub(crate) fn count(number: usize) -> String {
     let digits = number.to_string();

@@ -7,6 +7,8 @@
 //! Nothing here knows of training.
 
 mod paper;
+pub mod report;
+pub mod reproduction;
 mod results;
 mod rollouts;
 mod sweep;

@@ -156,7 +156,7 @@ pub enum ResultsError {
 }
 
 /// Reads a JSON file.
-fn read_json<T: DeserializeOwned>(path: PathBuf) -> Result<T, ResultsError> {
+pub(crate) fn read_json<T: DeserializeOwned>(path: PathBuf) -> Result<T, ResultsError> {
     match fs::read(&path) {
         Err(source) => Err(ResultsError::Unreadable { path, source }),
         Ok(bytes) => {

@@ -310,8 +310,7 @@ impl Panel {
                 );
             }
             Mark::Guide { from, to } => {
-                let [[x1, y1], [x2, y2]] =
-                    [from, to].map(|[x, y]| [clip_x(*x), clip_y(*y)]);
+                let [[x1, y1], [x2, y2]] = [from, to].map(|[x, y]| [clip_x(*x), clip_y(*y)]);
                 let _ = write!(
                     svg,
                     "<line class=\"guide\" stroke-dasharray=\"5 4\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" \

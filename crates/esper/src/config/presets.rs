@@ -29,6 +29,65 @@ fn paper_numbers(task: Option<&str>) -> TaskNumbers {
 /// Steps of 100 trajectories in what the paper calls an epoch.
 const EPOCH: usize = 1_000;
 
+/// What differs between tasks in `quick`.
+struct QuickNumbers {
+    hidden: usize,
+    rep_size: usize,
+    beta_act: f64,
+    cluster_batch: usize,
+    leakage_steps: usize,
+    return_steps: usize,
+    return_batch: usize,
+    policy_hidden: usize,
+    policy_steps: usize,
+    transformer_steps: usize,
+    cql_steps: usize,
+}
+
+fn quick_numbers(task: Option<&str>, paper: &ClusterConfig) -> QuickNumbers {
+    let usual = QuickNumbers {
+        hidden: 128,
+        rep_size: paper.rep_size,
+        beta_act: paper.beta_act,
+        cluster_batch: 100,
+        leakage_steps: 600,
+        return_steps: 1_500,
+        return_batch: 100,
+        policy_hidden: 128,
+        policy_steps: 8_000,
+        transformer_steps: 3_000,
+        cql_steps: 8_000,
+    };
+    match task {
+        // Two steps of seven states need no more; many episodes make up for their luck.
+        Some("gambling") => QuickNumbers {
+            hidden: 64,
+            return_batch: 1_500,
+            policy_hidden: 64,
+            policy_steps: 3_000,
+            cql_steps: 3_000,
+            ..usual
+        },
+        // A trajectory is a hundred steps, so fewer make a batch. Who plays shows a little in every action: telling it
+        // has to be worth more than the noise of the adversary, and imitating it takes a larger policy.
+        // Fewer categories tell players apart as well and take a quarter of the memory.
+        Some("twenty48") => QuickNumbers {
+            rep_size: 32,
+            beta_act: 0.2,
+            cluster_batch: 32,
+            leakage_steps: 1_000,
+            return_steps: 2_500,
+            return_batch: 50,
+            policy_hidden: 256,
+            policy_steps: 20_000,
+            transformer_steps: 8_000,
+            cql_steps: 20_000,
+            ..usual
+        },
+        _ => usual,
+    }
+}
+
 impl Config {
     /// The numbers of a preset for a task, or for data of no known task.
     pub fn preset(preset: Preset, task: Option<&str>) -> Self {
@@ -134,13 +193,24 @@ impl Config {
 
     fn quick(task: Option<&str>) -> Self {
         let paper = Self::paper(task);
-        // Two steps of seven states need no more; many episodes make up for their luck.
-        let (hidden, return_batch, policy_steps, cql_steps) = match task {
-            Some("gambling") => (64, 1_500, 3_000, 3_000),
-            _ => (128, 100, 8_000, 8_000),
-        };
+        let QuickNumbers {
+            hidden,
+            rep_size,
+            beta_act,
+            cluster_batch,
+            leakage_steps,
+            return_steps,
+            return_batch,
+            policy_hidden,
+            policy_steps,
+            transformer_steps,
+            cql_steps,
+        } = quick_numbers(task, &paper.cluster);
         Config {
             cluster: ClusterConfig {
+                rep_size,
+                beta_act,
+                batch: cluster_batch,
                 steps: 2_500,
                 hidden,
                 normalization: Norm::Layer,
@@ -150,9 +220,9 @@ impl Config {
                 attempts: 3,
                 ..paper.cluster
             },
-            leakage: LeakageConfig { steps: 600, ..paper.leakage },
+            leakage: LeakageConfig { steps: leakage_steps, ..paper.leakage },
             returns: ReturnsConfig {
-                steps: 1_500,
+                steps: return_steps,
                 batch: return_batch,
                 hidden,
                 normalization: Norm::Layer,
@@ -164,7 +234,7 @@ impl Config {
             mlp: MlpPolicyConfig {
                 steps: policy_steps,
                 batch: 512,
-                hidden,
+                hidden: policy_hidden,
                 dropout: 0.0,
                 learning_rate: 1e-3,
                 decay: true,
@@ -172,7 +242,7 @@ impl Config {
                 ..paper.mlp
             },
             transformer: TransformerPolicyConfig {
-                steps: 3_000,
+                steps: transformer_steps,
                 width: 64,
                 dropout: 0.0,
                 learning_rate: 1e-3,

@@ -1,0 +1,258 @@
+//! `esper reproduce`: everything in the paper that can run here, and what became of its claims.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::ValueEnum;
+use esper::config::{Config, Preset};
+use esper::run::{Method, PolicyKind, RunFolder};
+use esper_eval::report::{Report, to_png};
+use esper_eval::reproduction::{Asked, BetaPoint, Reproduction};
+use esper_eval::{Evaluation, run_name};
+use esper_tasks::Task;
+
+use super::compare::{Compare, make_folder, write_json};
+use super::learning::{Ask, PresetName, default_episodes, evaluate, failure, user_stop};
+use super::report;
+use crate::output::{Failure, Output};
+use crate::progress::{Board, catch_interrupts, duration};
+
+#[derive(clap::Args)]
+#[command(after_help = "Example:  esper reproduce --only gambling,figure1,beta\n\n\
+    All of it takes about an hour and a half on two cores. It can be stopped at any time: the same command goes on \
+    where it was, and what is done is not done again.")]
+pub(crate) struct Arguments {
+    /// Do only these parts
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_enum)]
+    only: Vec<PartName>,
+
+    /// Settings sized for two CPU cores (the default)
+    #[arg(long, conflicts_with = "paper")]
+    quick: bool,
+
+    /// The paper's settings: many hours
+    #[arg(long)]
+    paper: bool,
+
+    /// Seeds of every comparison; the transformer on twenty48 and the shares of the data take one
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+
+    /// The folder to keep everything in
+    #[arg(long, value_name = "DIR", default_value = "reproduction")]
+    out: PathBuf,
+
+    /// Also write results and figures, without models and data, to this folder
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+}
+
+/// A part of the reproduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PartName {
+    /// Table: gambling with the MLP policy
+    Gambling,
+    /// Table: gambling with the transformer
+    GamblingTransformer,
+    /// Figure 1's table, by return conditioning on gambling
+    Figure1,
+    /// Gambling with several β: dynamics loss against performance
+    Beta,
+    /// Table: Connect Four with the MLP policy
+    ConnectFour,
+    /// Table: Connect Four with the transformer
+    ConnectFourTransformer,
+    /// Table: 2048 with the MLP policy
+    Twenty48,
+    /// Table: 2048 with the transformer
+    Twenty48Transformer,
+    /// 2048 with shares of the data
+    Scaling,
+}
+
+/// What reconstructing actions is worth, over six orders of magnitude; the adversary's worth is one.
+const BETAS: [f64; 7] = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0];
+
+/// The shares of the data.
+const FRACTIONS: [f64; 5] = [0.05, 0.1, 0.25, 0.5, 1.0];
+
+/// What Figure 1 asks for.
+const FIGURE_1: [f64; 4] = [-15.0, -6.0, 1.0, 5.0];
+
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
+    let started = Instant::now();
+    catch_interrupts();
+    make_folder(&arguments.out)?;
+    let parts = match arguments.only.is_empty() {
+        true => PartName::value_variants().to_vec(),
+        false => arguments.only.clone(),
+    };
+    for part in parts {
+        let name = part.to_possible_value().map_or(String::new(), |v| v.get_name().to_owned());
+        if output.talks() {
+            eprintln!("{name}");
+        }
+        Work { arguments, output }.part(part)?;
+    }
+    let reproduction = Reproduction::read(&arguments.out).map_err(report::failed)?;
+    let report = reproduction.report();
+    let page = arguments.out.join(report::PAGE);
+    report::write(&page, report.page().as_bytes())?;
+    write_json(&arguments.out.join("claims.json"), &report.claims)?;
+    if let Some(folder) = &arguments.results {
+        keep_results(&arguments.out, &report, folder)?;
+    }
+    output.result(&report.claims, || {
+        let mut text = String::new();
+        for claim in &report.claims {
+            let verdict = if claim.holds { "holds         " } else { "does not hold " };
+            text += &format!("{verdict} {}\n               {}\n", claim.says, claim.numbers);
+        }
+        let took = duration(started.elapsed().as_secs_f64());
+        format!("{text}\n{} in {took}", page.display())
+    })
+}
+
+struct Work<'a> {
+    arguments: &'a Arguments,
+    output: &'a Output,
+}
+
+impl Work<'_> {
+    fn preset(&self) -> (PresetName, Preset) {
+        match self.arguments.paper {
+            true => (PresetName::Paper, Preset::Paper),
+            false => (PresetName::Quick, Preset::Quick),
+        }
+    }
+
+    fn part(&self, part: PartName) -> Result<(), Failure> {
+        use PolicyKind::{Mlp, Transformer};
+        let with_cql = [Method::Esper, Method::Rvs, Method::Cql];
+        let without = [Method::Esper, Method::Rvs];
+        let seeds = self.arguments.seeds;
+        match part {
+            PartName::Gambling => self.table(Task::Gambling, Mlp, &with_cql, seeds),
+            PartName::GamblingTransformer => {
+                self.table(Task::Gambling, Transformer, &without, seeds)
+            }
+            PartName::Figure1 => self.figure_1(),
+            PartName::Beta => BETAS.iter().try_for_each(|&beta| self.beta(beta)),
+            PartName::ConnectFour => self.table(Task::ConnectFour, Mlp, &with_cql, seeds),
+            PartName::ConnectFourTransformer => {
+                self.table(Task::ConnectFour, Transformer, &without, seeds)
+            }
+            PartName::Twenty48 => self.table(Task::Twenty48, Mlp, &with_cql, seeds),
+            PartName::Twenty48Transformer => {
+                self.table(Task::Twenty48, Transformer, &without, seeds.min(1))
+            }
+            PartName::Scaling => {
+                let folder = self.arguments.out.join(Reproduction::SCALING);
+                let compare = Compare {
+                    fractions: Some(FRACTIONS.to_vec()),
+                    ..self.compare(Task::Twenty48, Mlp, &without, seeds.min(1), &folder)
+                };
+                compare.run(self.output).map(|_| ())
+            }
+        }
+    }
+
+    fn compare<'a>(
+        &self,
+        task: Task,
+        policy: PolicyKind,
+        methods: &[Method],
+        seeds: u64,
+        folder: &'a Path,
+    ) -> Compare<'a> {
+        let (name, preset) = self.preset();
+        Compare {
+            task,
+            methods: methods.to_vec(),
+            policy,
+            preset: name,
+            config: Config::preset(preset, Some(task.name())),
+            seeds,
+            steps: task.default_steps(),
+            fractions: None,
+            episodes: default_episodes(task, name),
+            folder,
+            resume: true,
+            go_on: "go on with the same command".to_owned(),
+        }
+    }
+
+    fn table(
+        &self,
+        task: Task,
+        policy: PolicyKind,
+        methods: &[Method],
+        seeds: u64,
+    ) -> Result<(), Failure> {
+        let folder = self.arguments.out.join(Reproduction::table(task.name(), policy.name()));
+        self.compare(task, policy, methods, seeds, &folder).run(self.output).map(|_| ())
+    }
+
+    /// Return conditioning on gambling, asked for what the paper's table asks for.
+    fn figure_1(&self) -> Result<(), Failure> {
+        let path = self.arguments.out.join(Reproduction::FIGURE_1);
+        if path.exists() {
+            return Ok(());
+        }
+        let (task, policy) = (Task::Gambling, PolicyKind::Mlp);
+        let folder = self.arguments.out.join(Reproduction::table(task.name(), policy.name()));
+        self.part(PartName::Gambling)?;
+        let mut asked = Vec::new();
+        for seed in 0..self.arguments.seeds {
+            let name = run_name(Method::Rvs.name(), Some(policy.name()), seed);
+            let evaluation = self.ask(&folder.join(name), task, seed)?;
+            asked.extend(evaluation.sweep.iter().filter_map(|entry| {
+                Some(Asked {
+                    seed,
+                    target: entry.target?,
+                    achieved: entry.achieved,
+                    stderr: entry.stderr,
+                })
+            }));
+        }
+        write_json(&path, &asked)
+    }
+
+    fn ask(&self, folder: &Path, task: Task, seed: u64) -> Result<Evaluation, Failure> {
+        let failed = |error| failure(error, "go on with the same command");
+        let run = RunFolder::open(folder).map_err(failed)?;
+        let episodes = default_episodes(task, self.preset().0);
+        let ask = Ask { targets: Some(FIGURE_1.to_vec()), episodes, seed };
+        let board = Board::new(self.output);
+        let evaluation = evaluate(&run, task, &ask, &board, "figure 1", &user_stop);
+        board.finish("figure 1");
+        evaluation.map_err(failed)?.ok_or_else(Failure::interrupted)
+    }
+
+    /// ESPER on gambling where telling actions is worth more or less. Whatever clustering comes out is taken.
+    fn beta(&self, beta: f64) -> Result<(), Failure> {
+        let folder = self.arguments.out.join(BetaPoint::folder(beta));
+        let methods = [Method::Esper];
+        let seeds = self.arguments.seeds;
+        let mut compare = self.compare(Task::Gambling, PolicyKind::Mlp, &methods, seeds, &folder);
+        compare.config.cluster.beta_act = beta;
+        compare.config.cluster.attempts = 1;
+        compare.run(self.output).map(|_| ())
+    }
+}
+
+/// Results and figures without models and data: what a repository keeps.
+fn keep_results(from: &Path, report: &Report, to: &Path) -> Result<(), Failure> {
+    make_folder(to)?;
+    for (name, bytes) in Reproduction::documents(from).map_err(report::failed)? {
+        report::write(&to.join(name), &bytes)?;
+    }
+    for figure in report.figures() {
+        report::write(&to.join(format!("{}.svg", figure.name)), figure.standalone().as_bytes())?;
+        if figure.name.ends_with("-targets") {
+            let png = to_png(&figure).map_err(report::failed)?;
+            report::write(&to.join(format!("{}.png", figure.name)), &png)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,416 @@
+//! The figures of a report.
+
+use super::figure::{Axis, Colour, Dot, Figure, Mark, Panel, Series, plain};
+use super::gather::{Compared, Scaled};
+use crate::results::{MeanStd, MethodResults};
+use crate::sweep::SweepEntry;
+
+/// A method as a reader knows it.
+pub(super) fn method_name(method: &str, policy: Option<&str>) -> String {
+    match (method, policy) {
+        ("esper", _) => "ESPER".to_owned(),
+        ("rvs", Some("transformer")) => "Decision Transformer".to_owned(),
+        ("rvs", _) => "return conditioning".to_owned(),
+        ("cql", _) => "CQL".to_owned(),
+        ("bc", _) => "behaviour cloning".to_owned(),
+        (other, _) => other.to_owned(),
+    }
+}
+
+fn colour(method: &str) -> Colour {
+    match method {
+        "esper" => Colour::Esper,
+        "rvs" => Colour::Rvs,
+        "cql" => Colour::Cql,
+        _ => Colour::Bc,
+    }
+}
+
+fn series(method: &MethodResults) -> Series {
+    let name = method_name(&method.method, method.policy.as_deref());
+    Series { colour: colour(&method.method), name }
+}
+
+fn axis(label: &str, low: f64, high: f64) -> Axis {
+    Axis { label: Some(label.to_owned()), low, high }
+}
+
+/// What a method got for a target, over seeds.
+struct Asked {
+    target: f64,
+    achieved: MeanStd,
+    supported: bool,
+}
+
+/// Points that the targets of a figure are drawn at.
+const POINTS: usize = 25;
+
+/// Seeds have targets of their own; between two of them, what was achieved is taken to lie on a line.
+fn achieved_at(sweep: &[SweepEntry], target: f64) -> Option<(f64, bool)> {
+    let known: Vec<(f64, &SweepEntry)> =
+        sweep.iter().filter_map(|entry| Some((entry.target?, entry))).collect();
+    let after = known.iter().position(|(at, _)| *at >= target - 1e-9)?;
+    let (high, above) = known[after];
+    let (low, below) = if after == 0 { known[0] } else { known[after - 1] };
+    if target < low - 1e-9 {
+        return None;
+    }
+    let share = if high > low { ((target - low) / (high - low)).clamp(0.0, 1.0) } else { 1.0 };
+    let nearest = if share > 0.5 { above } else { below };
+    Some((below.achieved + share * (above.achieved - below.achieved), nearest.supported))
+}
+
+/// A method asked for evenly spaced targets.
+fn asked(method: &MethodResults) -> Vec<Asked> {
+    let targets = || {
+        let entries = method.runs.iter().flat_map(|run| &run.evaluation.sweep);
+        entries.filter_map(|entry| entry.target)
+    };
+    let (low, high) = (targets().fold(f64::INFINITY, f64::min), targets().fold(f64::MIN, f64::max));
+    if !low.is_finite() {
+        return Vec::new();
+    }
+    let at = |point: usize| {
+        let target = low + (high - low) * point as f64 / (POINTS - 1) as f64;
+        let seeds: Vec<(f64, bool)> = method
+            .runs
+            .iter()
+            .filter_map(|run| achieved_at(&run.evaluation.sweep, target))
+            .collect();
+        let supported = 2 * seeds.iter().filter(|(_, supported)| *supported).count() > seeds.len();
+        let achieved = MeanStd::of(seeds.into_iter().map(|(achieved, _)| achieved))?;
+        Some(Asked { target, achieved, supported })
+    };
+    (0..POINTS).filter_map(at).collect()
+}
+
+/// The paper's figure: what was asked for against what was achieved, over the labels that were trained on.
+pub(super) fn targets(compared: &Compared) -> Figure {
+    let results = &compared.results;
+    let with_targets: Vec<(&MethodResults, Vec<Asked>)> = results
+        .methods
+        .iter()
+        .map(|method| (method, asked(method)))
+        .filter(|(_, asked)| !asked.is_empty())
+        .collect();
+    let points = || with_targets.iter().flat_map(|(_, asked)| asked);
+    let x = Axis::around("target return", points().map(|asked| asked.target));
+    let achieved = points().map(|asked| asked.achieved.mean);
+    let best = results.methods.iter().filter_map(|method| Some(method.best_return?.mean));
+    let y = Axis::around("achieved return", achieved.chain(best));
+
+    let mut marks = Vec::new();
+    // Targets that ESPER's labels do not speak about; of another method if there is no ESPER.
+    if let Some((_, asked)) = with_targets.first() {
+        let supported = || asked.iter().filter(|asked| asked.supported).map(|asked| asked.target);
+        let (low, high) =
+            (supported().fold(f64::INFINITY, f64::min), supported().fold(f64::MIN, f64::max));
+        if low.is_finite() {
+            let half = (x.high - x.low) / POINTS as f64 / 2.0;
+            marks.push(Mark::Shade { from: x.low, to: low - half });
+            marks.push(Mark::Shade { from: high + half, to: x.high });
+        }
+    }
+    let (low, high) = (x.low.max(y.low), x.high.min(y.high));
+    if high > low {
+        marks.push(Mark::Guide { from: [low, low], to: [high, high] });
+    }
+    for method in &results.methods {
+        let (name, colour) = (series(method).name, colour(&method.method));
+        match with_targets.iter().find(|(other, _)| std::ptr::eq(*other, method)) {
+            Some((_, asked)) => {
+                let line = asked.iter().map(|asked| [asked.target, asked.achieved.mean]).collect();
+                marks.push(Mark::Line { colour, points: line });
+                let dot = |asked: &Asked| Dot {
+                    at: [asked.target, asked.achieved.mean],
+                    error: asked.achieved.std,
+                    solid: asked.supported,
+                    says: format!(
+                        "{name}: asked for {}, got {} ± {}{}",
+                        plain(asked.target),
+                        plain(asked.achieved.mean),
+                        plain(asked.achieved.std),
+                        if asked.supported { "" } else { " (not supported)" }
+                    ),
+                };
+                marks.push(Mark::Dots { colour, dots: asked.iter().map(dot).collect() });
+            }
+            // What cannot be asked gets the same for everything.
+            None => {
+                if let Some(best) = method.best_return {
+                    let line = vec![[x.low, best.mean], [x.high, best.mean]];
+                    marks.push(Mark::Line { colour, points: line });
+                }
+            }
+        }
+    }
+    let mut panels = vec![Panel { height: 300.0, x: x.clone(), y, marks }];
+    if let Some(histogram) = trained_on(compared, &x) {
+        panels[0].x.label = None;
+        panels.push(histogram);
+    }
+    let mut data =
+        vec![strings(["method", "seed", "target", "achieved", "stderr", "episodes", "supported"])];
+    for method in &results.methods {
+        for run in &method.runs {
+            for entry in &run.evaluation.sweep {
+                data.push(vec![
+                    method.method.clone(),
+                    run.seed.to_string(),
+                    entry.target.map_or(String::new(), |target| target.to_string()),
+                    entry.achieved.to_string(),
+                    entry.stderr.to_string(),
+                    entry.episodes.to_string(),
+                    entry.supported.to_string(),
+                ]);
+            }
+        }
+    }
+    Figure {
+        name: format!("{}-{}-targets", results.task, compared.policy()),
+        title: format!("{}: what is asked for, and what is achieved", results.task),
+        series: results.methods.iter().map(series).collect(),
+        panels,
+        data,
+    }
+}
+
+fn strings<const N: usize>(texts: [&str; N]) -> Vec<String> {
+    texts.map(str::to_owned).to_vec()
+}
+
+/// The first labels of episodes by method, as shares, a mean over seeds.
+fn trained_on(compared: &Compared, x: &Axis) -> Option<Panel> {
+    let mut marks = Vec::new();
+    let mut highest: f64 = 0.0;
+    for method in &compared.results.methods {
+        let histograms: Vec<_> = compared
+            .runs_of(&method.method)
+            .filter_map(|run| Some(&run.labelled.as_ref()?.first))
+            .collect();
+        let Some(first) = histograms.first() else { continue };
+        let width = (first.high - first.low) / first.counts.len() as f64;
+        let share = |bin: usize| {
+            let of = |histogram: &&esper::run::Histogram| {
+                let total = histogram.counts.iter().sum::<usize>().max(1);
+                histogram.counts.get(bin).copied().unwrap_or(0) as f64 / total as f64
+            };
+            histograms.iter().map(of).sum::<f64>() / histograms.len() as f64
+        };
+        let bar = |bin: usize| {
+            let from = first.low + bin as f64 * width;
+            [from, from + width, share(bin)]
+        };
+        let bars: Vec<[f64; 3]> = (0..first.counts.len()).map(bar).collect();
+        highest = bars.iter().map(|bar| bar[2]).fold(highest, f64::max);
+        marks.push(Mark::Bars { colour: colour(&method.method), bars });
+    }
+    (highest > 0.0).then(|| Panel {
+        height: 90.0,
+        x: x.clone(),
+        y: axis("episodes", 0.0, highest * 1.05),
+        marks,
+    })
+}
+
+/// A panel of one measure, a line a seed; `None` if nothing was measured.
+fn curve_panel(
+    compared: &Compared,
+    method: &str,
+    label: &str,
+    curves: &[(u64, Vec<[f64; 2]>)],
+) -> Option<Panel> {
+    let _ = (compared, method);
+    let points = || curves.iter().flat_map(|(_, points)| points);
+    points().next()?;
+    let x = Axis::around("step", points().map(|point| point[0]));
+    let y = Axis::around(label, points().map(|point| point[1]));
+    let marks = curves
+        .iter()
+        .map(|(seed, points)| Mark::Line {
+            colour: Colour::Other(*seed as usize),
+            points: points.clone(),
+        })
+        .collect();
+    Some(Panel { height: 120.0, x, y, marks })
+}
+
+/// Losses and leakage while a method was trained.
+pub(super) fn curves(compared: &Compared, method: &MethodResults) -> Option<Figure> {
+    let runs: Vec<_> = compared.runs_of(&method.method).collect();
+    let over_seeds =
+        |of: &dyn Fn(&super::gather::Run) -> Vec<[f64; 2]>| -> Vec<(u64, Vec<[f64; 2]>)> {
+            runs.iter().map(|run| (run.seed, of(run))).collect()
+        };
+    let difference = |run: &super::gather::Run| {
+        let with = run.curve("cluster", "transition_loss");
+        let without = run.curve("cluster", "baseline_loss");
+        without.iter().zip(with).map(|(without, with)| [without[0], without[1] - with[1]]).collect()
+    };
+    let measures: [(&str, Vec<(u64, Vec<[f64; 2]>)>); 6] = [
+        ("action loss", over_seeds(&|run| run.curve("cluster", "action_loss"))),
+        ("transition loss", over_seeds(&|run| run.curve("cluster", "transition_loss"))),
+        ("leak while training", over_seeds(&difference)),
+        ("return loss", over_seeds(&|run| run.curve("returns", "return_loss"))),
+        ("policy loss", over_seeds(&|run| run.curve("policy", "policy_loss"))),
+        ("TD loss", over_seeds(&|run| run.curve("values", "td_loss"))),
+    ];
+    let panels: Vec<Panel> = measures
+        .iter()
+        .filter_map(|(label, curves)| curve_panel(compared, &method.method, label, curves))
+        .collect();
+    let mut data = vec![strings(["measure", "seed", "step", "value"])];
+    for (label, curves) in &measures {
+        for (seed, points) in curves {
+            data.extend(points.iter().map(|[step, value]| {
+                vec![(*label).to_owned(), seed.to_string(), step.to_string(), value.to_string()]
+            }));
+        }
+    }
+    let name = series(method).name;
+    (!panels.is_empty()).then(|| Figure {
+        name: format!("{}-{}-{}-training", compared.results.task, compared.policy(), method.method),
+        title: format!("{}: training of {name}", compared.results.task),
+        series: runs
+            .iter()
+            .map(|run| Series {
+                colour: Colour::Other(run.seed as usize),
+                name: format!("seed {}", run.seed),
+            })
+            .collect(),
+        panels,
+        data,
+    })
+}
+
+/// Times with fewer episodes than this share are left out: their means say little.
+const FEWEST: f64 = 0.01;
+
+/// ESPER's labels by who acted, over the time of episodes.
+pub(super) fn labels_by_behaviour(compared: &Compared) -> Option<Figure> {
+    let runs: Vec<_> = compared
+        .runs_of("esper")
+        .filter_map(|run| Some((run.seed, run.labelled.as_ref()?)))
+        .collect();
+    let (_, first) = runs.first()?;
+    let mut marks = Vec::new();
+    let mut shown = Vec::new();
+    let mut data = vec![strings(["behaviour", "seed", "step", "episodes", "label"])];
+    for (at, behaviour) in first.behaviours.iter().enumerate() {
+        let colour = Colour::Other(at);
+        let of_seed =
+            |(_, labelled): &(u64, &esper::run::Labelled)| labelled.behaviours.get(at).cloned();
+        let over_seeds: Vec<_> = runs.iter().filter_map(of_seed).collect();
+        let enough = |time: &&esper::run::TimeLabel| {
+            time.episodes as f64 >= FEWEST * behaviour.episodes as f64
+        };
+        let dots: Vec<Dot> = behaviour
+            .times
+            .iter()
+            .filter(enough)
+            .filter_map(|time| {
+                let labels = over_seeds.iter().filter_map(|of| {
+                    of.times.iter().find(|other| other.step == time.step).map(|other| other.label)
+                });
+                let MeanStd { mean, std } = MeanStd::of(labels)?;
+                let says = format!(
+                    "{}, step {}: label {} ± {}",
+                    named(&behaviour.name),
+                    time.step,
+                    plain(mean),
+                    plain(std)
+                );
+                Some(Dot { at: [time.step as f64, mean], error: std, solid: true, says })
+            })
+            .collect();
+        let last = dots.last().map_or(1.0, |dot| dot.at[0]);
+        let truth = behaviour.mean_return;
+        marks.push(Mark::Guide { from: [0.0, truth], to: [last, truth] });
+        marks.push(Mark::Line { colour, points: dots.iter().map(|dot| dot.at).collect() });
+        shown.extend(dots.iter().map(|dot| dot.at));
+        shown.push([0.0, truth]);
+        marks.push(Mark::Dots { colour, dots });
+        for ((seed, _), of) in runs.iter().zip(&over_seeds) {
+            data.extend(of.times.iter().map(|time| {
+                let numbers =
+                    [time.step.to_string(), time.episodes.to_string(), time.label.to_string()];
+                [vec![behaviour.name.clone(), seed.to_string()], numbers.to_vec()].concat()
+            }));
+        }
+    }
+    let panel = Panel {
+        height: 220.0,
+        x: Axis::around("step of the episode", shown.iter().map(|at| at[0])),
+        y: Axis::around("mean label", shown.iter().map(|at| at[1])),
+        marks,
+    };
+    Some(Figure {
+        name: format!("{}-{}-labels", compared.results.task, compared.policy()),
+        title: format!(
+            "{}: labels by who acted, and what they return (dashed)",
+            compared.results.task
+        ),
+        series: first
+            .behaviours
+            .iter()
+            .enumerate()
+            .map(|(at, behaviour)| Series {
+                colour: Colour::Other(at),
+                name: named(&behaviour.name),
+            })
+            .collect(),
+        panels: vec![panel],
+        data,
+    })
+}
+
+fn named(name: &str) -> String {
+    if name.is_empty() { "all episodes".to_owned() } else { name.to_owned() }
+}
+
+/// Best returns with shares of the data.
+pub(super) fn scaling(scaled: &Scaled) -> Figure {
+    let shares = &scaled.scaling.fractions;
+    let methods = shares.first().map_or(&[][..], |entry| &entry.results.methods[..]);
+    let mut marks = Vec::new();
+    let mut shown = Vec::new();
+    let mut data =
+        vec![strings(["method", "share", "steps", "best_return", "std", "offline_return", "std"])];
+    for (at, method) in methods.iter().enumerate() {
+        let Series { colour, name } = series(method);
+        let mut dots = Vec::new();
+        for entry in shares {
+            let Some(of) = entry.results.methods.get(at) else { continue };
+            let Some(best) = of.best_return else { continue };
+            let percent = 100.0 * entry.fraction;
+            let says = format!(
+                "{name} with {}% of the data: {} ± {}",
+                plain(percent),
+                plain(best.mean),
+                plain(best.std)
+            );
+            dots.push(Dot { at: [percent, best.mean], error: best.std, solid: true, says });
+            let offline = of.offline_return.unwrap_or(best);
+            let mut row = vec![method.method.clone(), entry.fraction.to_string()];
+            row.push(entry.results.dataset.steps.to_string());
+            row.extend([best.mean, best.std, offline.mean, offline.std].map(|n| n.to_string()));
+            data.push(row);
+        }
+        shown.extend(dots.iter().map(|dot| dot.at));
+        marks.push(Mark::Line { colour, points: dots.iter().map(|dot| dot.at).collect() });
+        marks.push(Mark::Dots { colour, dots });
+    }
+    let panel = Panel {
+        height: 240.0,
+        x: Axis::around("percent of the data", shown.iter().map(|at| at[0])),
+        y: Axis::around("best return", shown.iter().map(|at| at[1])),
+        marks,
+    };
+    Figure {
+        name: format!("{}-scaling", scaled.scaling.task),
+        title: format!("{}: best return with more data", scaled.scaling.task),
+        series: methods.iter().map(series).collect(),
+        panels: vec![panel],
+        data,
+    }
+}

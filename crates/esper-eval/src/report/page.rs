@@ -1,0 +1,356 @@
+//! The page: everything in one file, which opens from disk.
+
+use std::fmt::Write;
+
+use super::Report;
+use super::charts;
+use super::figure::{Figure, escape, plain};
+use super::gather::{Compared, Scaled};
+use crate::results::{MeanStd, MethodResults};
+
+/// The whole page.
+pub(super) fn page(report: &Report) -> String {
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{}</title><link rel=\"icon\" href=\"data:,\"><style>{}</style></head><body>\n",
+        escape(&report.title),
+        include_str!("style.css")
+    );
+    let _ = write!(page, "<h1>{}</h1>\n{INTRODUCTION}", escape(&report.title));
+    contents(report, &mut page);
+    claims(report, &mut page);
+    for (at, compared) in report.compared.iter().enumerate() {
+        comparison(compared, at, &mut page);
+    }
+    for (at, scaled) in report.scaled.iter().enumerate() {
+        scaling(scaled, at, &mut page);
+    }
+    for (title, words, figure) in &report.others {
+        let _ = write!(
+            page,
+            "<h2 id=\"{}\">{}</h2><p>{}</p>",
+            figure.name,
+            escape(title),
+            escape(words)
+        );
+        show(figure, "", &mut page);
+    }
+    let _ = write!(
+        page,
+        "<p class=\"soft\">Made by esper {}.</p><div id=\"says\" role=\"status\"></div>\n<script>{}</script></body></html>\n",
+        env!("CARGO_PKG_VERSION"),
+        include_str!("script.js")
+    );
+    page
+}
+
+const INTRODUCTION: &str = "<p>Methods that imitate trajectories with a high return also imitate luck. ESPER labels every \
+    step with the average return of a cluster of trajectories that says nothing about the world's own randomness, and \
+    imitates that. Asked for a return, it should then get that return on average: its points lie on the diagonal.</p>";
+
+/// A comparison's heading.
+fn heading(compared: &Compared) -> String {
+    format!("{}, {} policy", compared.results.task, compared.policy())
+}
+
+fn contents(report: &Report, page: &mut String) {
+    let mut links: Vec<(String, String)> = Vec::new();
+    if !report.claims.is_empty() {
+        links.push(("claims".to_owned(), "the paper's claims".to_owned()));
+    }
+    links.extend(
+        report.compared.iter().enumerate().map(|(at, c)| (format!("comparison-{at}"), heading(c))),
+    );
+    links.extend(report.scaled.iter().enumerate().map(|(at, s)| {
+        (format!("scaling-{at}"), format!("{}, shares of the data", s.scaling.task))
+    }));
+    links.extend(
+        report.others.iter().map(|(title, _, figure)| (figure.name.clone(), title.clone())),
+    );
+    if links.len() > 1 {
+        let links: Vec<String> = links
+            .iter()
+            .map(|(id, name)| format!("<a href=\"#{}\">{}</a>", escape(id), escape(name)))
+            .collect();
+        let _ = write!(page, "<nav>{}</nav>", links.join(" "));
+    }
+}
+
+fn claims(report: &Report, page: &mut String) {
+    if report.claims.is_empty() {
+        return;
+    }
+    *page += "<h2 id=\"claims\">What the paper says, and what came out here</h2><div class=\"scroll\"><table>\
+              <tr><th>claim</th><th></th><th style=\"text-align:left\">numbers</th></tr>";
+    for claim in &report.claims {
+        let (class, verdict) =
+            if claim.holds { ("good", "holds") } else { ("bad", "does not hold") };
+        let _ = write!(
+            page,
+            "<tr><td class=\"words\">{}</td><td class=\"{class}\">{verdict}</td><td class=\"words\">{}</td></tr>",
+            escape(&claim.says),
+            escape(&claim.numbers)
+        );
+    }
+    *page += "</table></div>";
+}
+
+fn comparison(compared: &Compared, at: usize, page: &mut String) {
+    let results = &compared.results;
+    let _ = write!(page, "<h2 id=\"comparison-{at}\">{}</h2>", escape(&heading(compared)));
+    let _ = write!(
+        page,
+        "<p>{} steps of data in {} episodes that return {} on average; {} seeds, preset <code>{}</code>, {} episodes \
+         with each target.</p>",
+        results.dataset.steps,
+        results.dataset.episodes,
+        plain(results.dataset.mean_return),
+        results.seeds,
+        escape(&results.preset),
+        compared.comparison.episodes
+    );
+    table(results.methods.iter(), page);
+    let _ = write!(page, "<p>{}</p>", escape(&in_words(compared)));
+    show(
+        &charts::targets(compared),
+        "Above: what was asked for and what was achieved, mean and standard deviation over seeds; on the dashed line \
+         they are the same. Few or no episodes start with a label in the shaded ranges; there, and wherever points are \
+         hollow, the data does not say what to expect. Below: the labels that episodes start with, as shares of them.",
+        page,
+    );
+    learned(compared, page);
+    let curves: Vec<Figure> =
+        results.methods.iter().filter_map(|method| charts::curves(compared, method)).collect();
+    if !curves.is_empty() {
+        *page += "<h3>Training</h3>";
+        curves.iter().for_each(|figure| show(figure, "Means over 50 steps.", page));
+    }
+    again(compared, page);
+}
+
+/// The results beside the paper's.
+fn table<'a>(methods: impl Iterator<Item = &'a MethodResults>, page: &mut String) {
+    *page += "<div class=\"scroll\"><table class=\"results\"><tr><th>method</th><th>best return</th><th>paper</th>\
+              <th>offline return</th><th>calibration error</th><th>training, s</th></tr>";
+    for method in methods {
+        let cell = |name: &str, value: &Option<MeanStd>, digits: usize| match value {
+            None => "<td class=\"soft\">–</td>".to_owned(),
+            Some(MeanStd { mean, std }) => format!(
+                "<td data-method=\"{}\" data-value=\"{name}\" data-mean=\"{mean}\" data-std=\"{std}\">{mean:.digits$} \
+                 <span class=\"soft\">({std:.digits$})</span></td>",
+                escape(&method.method)
+            ),
+        };
+        let _ = write!(
+            page,
+            "<tr><td>{}</td>{}{}{}{}{}</tr>",
+            escape(&charts::method_name(&method.method, method.policy.as_deref())),
+            cell("best_return", &method.best_return, 2),
+            cell("paper_best_return", &method.paper_best_return, 2),
+            cell("offline_return", &method.offline_return, 2),
+            cell("calibration_error", &method.calibration_error, 2),
+            cell("train_seconds", &method.train_seconds, 0)
+        );
+    }
+    *page += "</table></div><p class=\"soft\">Mean (standard deviation) over seeds. <i>Best return</i> is the paper's \
+              number, the best over all targets asked for; <i>offline return</i> is what the target gets that is chosen \
+              from the data alone; <i>calibration error</i> is how far what was achieved is from what was asked for, over \
+              the targets that the data speaks about.</p>";
+}
+
+/// What the numbers show.
+fn in_words(compared: &Compared) -> String {
+    let find = |name: &str| compared.results.methods.iter().find(|method| method.method == name);
+    let mut words = String::new();
+    let mean =
+        |value: &Option<MeanStd>| value.map(|value| plain((value.mean * 100.0).round() / 100.0));
+    if let Some(esper) = find("esper")
+        && let (Some(best), Some(error)) =
+            (mean(&esper.best_return), mean(&esper.calibration_error))
+    {
+        let _ = write!(
+            words,
+            "At its best target ESPER returns {best}; over the targets that the data speaks about, what it gets is {error} \
+             from what it was asked for, on average. "
+        );
+    }
+    if let Some(rvs) = find("rvs")
+        && let (Some(best), Some(error)) = (mean(&rvs.best_return), mean(&rvs.calibration_error))
+    {
+        let name = charts::method_name("rvs", rvs.policy.as_deref());
+        let _ = write!(
+            words,
+            "The {name} policy, which imitates whatever reached a return, by luck or not, returns {best} at its best and misses \
+             what it is asked for by {error}. "
+        );
+    }
+    if let Some(cql) = find("cql")
+        && let Some(best) = mean(&cql.best_return)
+    {
+        let _ = write!(words, "CQL, which cannot be asked for a return, gets {best}. ");
+    }
+    words
+}
+
+/// What the clusters learned.
+fn learned(compared: &Compared, page: &mut String) {
+    let Some(figure) = charts::labels_by_behaviour(compared) else { return };
+    *page += "<h3>What ESPER's clusters learned</h3>";
+    show(
+        &figure,
+        "The method never sees who acted. Where labels know who acts and not who was lucky, they start at what each \
+         behaviour returns on average.",
+        page,
+    );
+    *page += "<div class=\"scroll\"><table><tr><th>behaviour</th><th>seed</th><th>episodes</th><th>returns</th>\
+              <th>first label</th><th>of lucky episodes</th><th>of the others</th></tr>";
+    for run in compared.runs_of("esper") {
+        for behaviour in run.labelled.iter().flat_map(|labelled| &labelled.behaviours) {
+            let name = if behaviour.name.is_empty() { "all" } else { &behaviour.name };
+            let numbers = [
+                behaviour.mean_return,
+                behaviour.first_label,
+                behaviour.first_label_lucky,
+                behaviour.first_label_unlucky,
+            ];
+            let [returns, first, lucky, unlucky] = numbers.map(plain);
+            let _ = write!(
+                page,
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{returns}</td><td>{first}</td><td>{lucky}</td><td>{unlucky}</td></tr>",
+                escape(name),
+                run.seed,
+                behaviour.episodes
+            );
+        }
+    }
+    *page += "</table></div>";
+    leaks(compared, page);
+    cluster_table(compared, page);
+}
+
+fn leaks(compared: &Compared, page: &mut String) {
+    let runs = compared.results.methods.iter().filter(|method| method.method == "esper");
+    let found = runs.flat_map(|method| &method.runs).filter_map(|run| {
+        let clustering = run.findings.clustering.as_ref()?;
+        let [mean, stderr] = clustering.leakage.share().map(|share| 100.0 * share);
+        Some(format!("seed {}: {mean:.1}% ± {stderr:.1}%", run.seed))
+    });
+    let found: Vec<String> = found.collect();
+    if !found.is_empty() {
+        let _ = write!(
+            page,
+            "<p>Leakage, measured on held-out trajectories as the share of the world's randomness that clusters help to \
+             foresee: {}.</p>",
+            found.join("; ")
+        );
+    }
+}
+
+fn cluster_table(compared: &Compared, page: &mut String) {
+    let Some(run) = compared.runs_of("esper").next() else { return };
+    let Some(labelled) = &run.labelled else { return };
+    if labelled.clusters.is_empty() {
+        return;
+    }
+    let _ = write!(
+        page,
+        "<details><summary>The most common clusters of seed {}, and whose steps they hold</summary>\
+         <div class=\"scroll\"><table><tr><th>cluster</th><th>share of steps</th>",
+        run.seed
+    );
+    for behaviour in &labelled.behaviours {
+        let _ = write!(page, "<th>{}</th>", escape(&behaviour.name));
+    }
+    *page += "<th>mean label</th></tr>";
+    for cluster in &labelled.clusters {
+        let name: Vec<String> = cluster.categories.iter().map(u32::to_string).collect();
+        let _ = write!(
+            page,
+            "<tr><td>{}</td><td><span class=\"bar\" style=\"width:{:.1}rem\"></span> {:.1}%</td>",
+            name.join("·"),
+            12.0 * cluster.share,
+            100.0 * cluster.share
+        );
+        for share in cluster.behaviours.iter().take(labelled.behaviours.len()) {
+            let _ = write!(page, "<td>{:.0}%</td>", 100.0 * share);
+        }
+        let _ = write!(page, "<td>{}</td></tr>", plain(cluster.label));
+    }
+    *page += "</table></div></details>";
+}
+
+/// Settings, and how to run it again.
+fn again(compared: &Compared, page: &mut String) {
+    let _ = write!(page, "<h3>Run it again</h3><pre>{}</pre>", escape(&compared.command()));
+    if let Some(run) = compared.runs.first() {
+        let _ = write!(
+            page,
+            "<details><summary>All settings</summary><pre>{}</pre></details>",
+            escape(&run.config)
+        );
+    }
+    let json = serde_json::to_string(&compared.results).unwrap_or_default();
+    let _ = write!(
+        page,
+        "<script type=\"application/json\" class=\"results-json\">{}</script>",
+        json.replace("</", "<\\/")
+    );
+}
+
+fn scaling(scaled: &Scaled, at: usize, page: &mut String) {
+    let _ = write!(
+        page,
+        "<h2 id=\"scaling-{at}\">{}, shares of the data</h2><p>The same comparison with the first part of the data. Luck \
+         does not go away with more data; what it takes to tell it from skill comes with it.</p>",
+        escape(&scaled.scaling.task)
+    );
+    show(
+        &charts::scaling(scaled),
+        "Best return over targets, mean and standard deviation over seeds.",
+        page,
+    );
+    let _ =
+        write!(page, "<h3>Run it again</h3><pre>{}</pre>", escape(&scaled.comparison.command()));
+}
+
+/// A figure with its words, and its numbers to take home.
+fn show(figure: &Figure, words: &str, page: &mut String) {
+    let rows: Vec<String> = figure.data.iter().map(|row| row.join(",")).collect();
+    let csv = percent_encoded(&(rows.join("\n") + "\n"));
+    let svg = percent_encoded(&figure.standalone());
+    let name = escape(&figure.name);
+    let _ = write!(
+        page,
+        "<figure>{}<figcaption><b>{}.</b> {} <a download=\"{name}.csv\" href=\"data:text/csv;charset=utf-8,{csv}\">data \
+         (CSV)</a> <a download=\"{name}.svg\" href=\"data:image/svg+xml;charset=utf-8,{svg}\">figure (SVG)</a></figcaption></figure>",
+        figure.inline(),
+        escape(&figure.title),
+        escape(words)
+    );
+}
+
+/// Text within an address.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z'
+            | b'A'..=b'Z'
+            | b'0'..=b'9'
+            | b'.'
+            | b','
+            | b'-'
+            | b'_'
+            | b'/'
+            | b':'
+            | b'=' => {
+                encoded.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+    }
+    encoded
+}
