@@ -100,25 +100,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// A whole number with separators: 1,000,000.
-pub(crate) fn count(number: usize) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-/// A number with up to three decimals: 1, 0.5, -2.167.
-pub(crate) fn number(value: f64) -> String {
-    let fixed = format!("{value:.3}");
-    let trimmed = fixed.trim_end_matches('0').trim_end_matches('.');
-    if trimmed == "-0" { "0".to_owned() } else { trimmed.to_owned() }
-}
+pub(crate) use esper_eval::text::{count, number};
 
 /// A table with aligned columns: the first to the left, the others to the right.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
@@ -150,22 +132,6 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_three() {
-        assert_eq!(
-            [0, 999, 1000, 1_234_567].map(count),
-            ["0", "999", "1,000", "1,234,567"].map(str::to_owned)
-        );
-    }
-
-    #[test]
-    fn decimals_are_shown_where_there_are_some() {
-        assert_eq!(
-            [1.0, 0.5, -13.0 / 6.0, 100.0, -0.0001].map(number),
-            ["1", "0.5", "-2.167", "100", "0"].map(str::to_owned)
-        );
-    }
 
     #[test]
     fn columns_line_up() {

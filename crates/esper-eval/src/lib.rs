@@ -12,6 +12,7 @@ pub mod reproduction;
 mod results;
 mod rollouts;
 mod sweep;
+pub mod text;
 mod worlds;
 
 pub use paper::paper_best_return;

@@ -36,6 +36,8 @@ pub(super) struct Compare<'a> {
     pub(super) folder: &'a Path,
     /// Whether what is in the folder already is gone on with.
     pub(super) resume: bool,
+    /// Whether TensorBoard is to see the runs.
+    pub(super) tensorboard: bool,
     /// The command that goes on with it.
     pub(super) go_on: String,
 }
@@ -243,7 +245,8 @@ impl Compare<'_> {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<RunResults, Error> {
         let Entry { name, plan, path, part } = entry;
-        let job = Job { name, plan, path, resume: self.resume };
+        let Compare { resume, tensorboard, .. } = *self;
+        let job = Job { name, plan, path, resume, tensorboard };
         let (folder, summary) = job.train(&part.data, &part.id, board, stop)?;
         let evaluated = path.join(EVALUATED);
         // Damaged, or of another version: it is evaluated again.

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
 use esper::agent::Agent;
@@ -9,7 +10,7 @@ use esper::config::{Config, Preset};
 use esper::policy::Support;
 use esper::relabel::Findings;
 use esper::relabel::esper::Leakage;
-use esper::run::{DataId, Method, Plan, PolicyKind, RunFolder, Summary};
+use esper::run::{DataId, EventFile, Method, Plan, PolicyKind, Record, RunFolder, Summary};
 use esper::{Checkpoint, Error, Monitor};
 use esper_data::{Dataset, Seed};
 use esper_eval::{Evaluation, Sweep, sweep};
@@ -36,6 +37,10 @@ pub(super) struct Settings {
     /// What is trained on the labels
     #[arg(long, value_enum, default_value_t = PolicyName::Mlp)]
     policy: PolicyName,
+
+    /// Also write what is measured while training as event files for TensorBoard, into the folder of every run
+    #[arg(long)]
+    pub(super) tensorboard: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -98,6 +103,7 @@ struct Watcher<'a> {
     board: &'a Board,
     job: &'a str,
     stop: &'a (dyn Fn() -> bool + Sync),
+    events: Option<Mutex<EventFile>>,
 }
 
 impl Monitor for Watcher<'_> {
@@ -111,6 +117,15 @@ impl Monitor for Watcher<'_> {
         step: usize,
         metrics: &[(&'static str, f64)],
     ) -> Result<(), Error> {
+        if let Some(events) = &self.events {
+            let mut events = events.lock().unwrap_or_else(PoisonError::into_inner);
+            events.add(&Record::new(phase, step, metrics)).map_err(|error| {
+                Error::Run(format!(
+                    "{}: {error}",
+                    self.folder.path().join(EventFile::NAME).display()
+                ))
+            })?;
+        }
         self.folder.record(phase, step, metrics)
     }
 
@@ -134,6 +149,8 @@ pub(super) struct Job<'a> {
     pub(super) path: &'a Path,
     /// Whether what is there already is gone on with.
     pub(super) resume: bool,
+    /// Whether TensorBoard is to see it.
+    pub(super) tensorboard: bool,
 }
 
 impl Job<'_> {
@@ -153,11 +170,12 @@ impl Job<'_> {
         } else {
             RunFolder::create(self.path, self.plan, id)?
         };
+        let events = self.tensorboard.then(|| folder.events()).transpose()?.map(Mutex::new);
         if folder.is_complete() {
             let summary = folder.summary()?;
             return Ok((folder, summary));
         }
-        let watcher = Watcher { folder: &folder, board, job: self.name, stop };
+        let watcher = Watcher { folder: &folder, board, job: self.name, stop, events };
         let outcome = self.plan.train(data, &watcher)?;
         let summary = folder.complete(data, &outcome)?;
         Ok((folder, summary))

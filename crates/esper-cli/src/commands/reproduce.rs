@@ -178,6 +178,7 @@ impl Work<'_> {
             episodes: default_episodes(task, name),
             folder,
             resume: true,
+            tensorboard: false,
             go_on: "go on with the same command".to_owned(),
         }
     }

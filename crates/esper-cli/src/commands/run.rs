@@ -99,6 +99,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         episodes: arguments.episodes.unwrap_or_else(|| default_episodes(*task, settings.preset)),
         folder: &folder,
         resume: arguments.resume,
+        tensorboard: settings.tensorboard,
         go_on: format!("go on with the same command and --out {} --resume", folder.display()),
     };
     catch_interrupts();

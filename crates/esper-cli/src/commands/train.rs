@@ -69,7 +69,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     }
     catch_interrupts();
     let board = Board::new(output);
-    let job = Job { name: method.name(), plan: &plan, path: &path, resume: arguments.resume };
+    let (resume, tensorboard) = (arguments.resume, settings.tensorboard);
+    let job = Job { name: method.name(), plan: &plan, path: &path, resume, tensorboard };
     let trained = job.train(&data, &id, &board, &user_stop);
     board.finish(job.name);
     let go_on = format!("go on with the same command and --out {} --resume", path.display());

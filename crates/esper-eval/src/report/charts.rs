@@ -1,9 +1,10 @@
 //! The figures of a report.
 
-use super::figure::{Axis, Colour, Dot, Figure, Mark, Panel, Series, plain};
+use super::figure::{Axis, Colour, Dot, Figure, Mark, Panel, Series};
 use super::gather::{Compared, Scaled};
 use crate::results::{MeanStd, MethodResults};
 use crate::sweep::SweepEntry;
+use crate::text::number;
 
 /// A method as a reader knows it.
 pub(super) fn method_name(method: &str, policy: Option<&str>) -> String {
@@ -42,9 +43,6 @@ struct Asked {
     supported: bool,
 }
 
-/// Points that the targets of a figure are drawn at.
-const POINTS: usize = 25;
-
 /// Seeds have targets of their own; between two of them, what was achieved is taken to lie on a line.
 fn achieved_at(sweep: &[SweepEntry], target: f64) -> Option<(f64, bool)> {
     let known: Vec<(f64, &SweepEntry)> =
@@ -60,18 +58,11 @@ fn achieved_at(sweep: &[SweepEntry], target: f64) -> Option<(f64, bool)> {
     Some((below.achieved + share * (above.achieved - below.achieved), nearest.supported))
 }
 
-/// A method asked for evenly spaced targets.
+/// A method asked for the targets of its first seed.
 fn asked(method: &MethodResults) -> Vec<Asked> {
-    let targets = || {
-        let entries = method.runs.iter().flat_map(|run| &run.evaluation.sweep);
-        entries.filter_map(|entry| entry.target)
-    };
-    let (low, high) = (targets().fold(f64::INFINITY, f64::min), targets().fold(f64::MIN, f64::max));
-    if !low.is_finite() {
-        return Vec::new();
-    }
-    let at = |point: usize| {
-        let target = low + (high - low) * point as f64 / (POINTS - 1) as f64;
+    let Some(first) = method.runs.first() else { return Vec::new() };
+    let at = |entry: &SweepEntry| {
+        let target = entry.target?;
         let seeds: Vec<(f64, bool)> = method
             .runs
             .iter()
@@ -81,7 +72,7 @@ fn asked(method: &MethodResults) -> Vec<Asked> {
         let achieved = MeanStd::of(seeds.into_iter().map(|(achieved, _)| achieved))?;
         Some(Asked { target, achieved, supported })
     };
-    (0..POINTS).filter_map(at).collect()
+    first.evaluation.sweep.iter().filter_map(at).collect()
 }
 
 /// The paper's figure: what was asked for against what was achieved, over the labels that were trained on.
@@ -106,9 +97,9 @@ pub(super) fn targets(compared: &Compared) -> Figure {
         let (low, high) =
             (supported().fold(f64::INFINITY, f64::min), supported().fold(f64::MIN, f64::max));
         if low.is_finite() {
-            let half = (x.high - x.low) / POINTS as f64 / 2.0;
-            marks.push(Mark::Shade { from: x.low, to: low - half });
-            marks.push(Mark::Shade { from: high + half, to: x.high });
+            let margin = (x.high - x.low) / 100.0;
+            marks.push(Mark::Shade { from: x.low, to: low - margin });
+            marks.push(Mark::Shade { from: high + margin, to: x.high });
         }
     }
     let (low, high) = (x.low.max(y.low), x.high.min(y.high));
@@ -127,9 +118,9 @@ pub(super) fn targets(compared: &Compared) -> Figure {
                     solid: asked.supported,
                     says: format!(
                         "{name}: asked for {}, got {} ± {}{}",
-                        plain(asked.target),
-                        plain(asked.achieved.mean),
-                        plain(asked.achieved.std),
+                        number(asked.target),
+                        number(asked.achieved.mean),
+                        number(asked.achieved.std),
                         if asked.supported { "" } else { " (not supported)" }
                     ),
                 };
@@ -214,13 +205,7 @@ fn trained_on(compared: &Compared, x: &Axis) -> Option<Panel> {
 }
 
 /// A panel of one measure, a line a seed; `None` if nothing was measured.
-fn curve_panel(
-    compared: &Compared,
-    method: &str,
-    label: &str,
-    curves: &[(u64, Vec<[f64; 2]>)],
-) -> Option<Panel> {
-    let _ = (compared, method);
+fn curve_panel(label: &str, curves: &[(u64, Vec<[f64; 2]>)]) -> Option<Panel> {
     let points = || curves.iter().flat_map(|(_, points)| points);
     points().next()?;
     let x = Axis::around("step", points().map(|point| point[0]));
@@ -255,10 +240,8 @@ pub(super) fn curves(compared: &Compared, method: &MethodResults) -> Option<Figu
         ("policy loss", over_seeds(&|run| run.curve("policy", "policy_loss"))),
         ("TD loss", over_seeds(&|run| run.curve("values", "td_loss"))),
     ];
-    let panels: Vec<Panel> = measures
-        .iter()
-        .filter_map(|(label, curves)| curve_panel(compared, &method.method, label, curves))
-        .collect();
+    let panels: Vec<Panel> =
+        measures.iter().filter_map(|(label, curves)| curve_panel(label, curves)).collect();
     let mut data = vec![strings(["measure", "seed", "step", "value"])];
     for (label, curves) in &measures {
         for (seed, points) in curves {
@@ -317,8 +300,8 @@ pub(super) fn labels_by_behaviour(compared: &Compared) -> Option<Figure> {
                     "{}, step {}: label {} ± {}",
                     named(&behaviour.name),
                     time.step,
-                    plain(mean),
-                    plain(std)
+                    number(mean),
+                    number(std)
                 );
                 Some(Dot { at: [time.step as f64, mean], error: std, solid: true, says })
             })
@@ -385,9 +368,9 @@ pub(super) fn scaling(scaled: &Scaled) -> Figure {
             let percent = 100.0 * entry.fraction;
             let says = format!(
                 "{name} with {}% of the data: {} ± {}",
-                plain(percent),
-                plain(best.mean),
-                plain(best.std)
+                number(percent),
+                number(best.mean),
+                number(best.std)
             );
             dots.push(Dot { at: [percent, best.mean], error: best.std, solid: true, says });
             let offline = of.offline_return.unwrap_or(best);

@@ -115,7 +115,7 @@ impl Comparison {
         if let Some(fractions) = fractions {
             let shares: Vec<String> = fractions
                 .iter()
-                .map(|share| format!("{}%", figure::plain(100.0 * share)))
+                .map(|share| format!("{}%", crate::text::number(100.0 * share)))
                 .collect();
             command += &format!(" --fractions {}", shares.join(","));
         }

@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use super::Report;
 use super::charts;
-use super::figure::{Figure, escape, plain};
+use super::figure::{Figure, escape};
 use super::gather::{Compared, Scaled};
 use crate::results::{MeanStd, MethodResults};
+use crate::text::{count, number};
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
@@ -103,9 +104,9 @@ fn comparison(compared: &Compared, at: usize, page: &mut String) {
         page,
         "<p>{} steps of data in {} episodes that return {} on average; {} seeds, preset <code>{}</code>, {} episodes \
          with each target.</p>",
-        results.dataset.steps,
-        results.dataset.episodes,
-        plain(results.dataset.mean_return),
+        count(results.dataset.steps),
+        count(results.dataset.episodes),
+        number(results.dataset.mean_return),
         results.seeds,
         escape(&results.preset),
         compared.comparison.episodes
@@ -164,7 +165,7 @@ fn in_words(compared: &Compared) -> String {
     let find = |name: &str| compared.results.methods.iter().find(|method| method.method == name);
     let mut words = String::new();
     let mean =
-        |value: &Option<MeanStd>| value.map(|value| plain((value.mean * 100.0).round() / 100.0));
+        |value: &Option<MeanStd>| value.map(|value| number((value.mean * 100.0).round() / 100.0));
     if let Some(esper) = find("esper")
         && let (Some(best), Some(error)) =
             (mean(&esper.best_return), mean(&esper.calibration_error))
@@ -204,7 +205,7 @@ fn learned(compared: &Compared, page: &mut String) {
         page,
     );
     *page += "<div class=\"scroll\"><table><tr><th>behaviour</th><th>seed</th><th>episodes</th><th>returns</th>\
-              <th>first label</th><th>of lucky episodes</th><th>of the others</th></tr>";
+              <th>first label</th><th>… that returned more</th><th>… less</th></tr>";
     for run in compared.runs_of("esper") {
         for behaviour in run.labelled.iter().flat_map(|labelled| &labelled.behaviours) {
             let name = if behaviour.name.is_empty() { "all" } else { &behaviour.name };
@@ -214,7 +215,7 @@ fn learned(compared: &Compared, page: &mut String) {
                 behaviour.first_label_lucky,
                 behaviour.first_label_unlucky,
             ];
-            let [returns, first, lucky, unlucky] = numbers.map(plain);
+            let [returns, first, lucky, unlucky] = numbers.map(number);
             let _ = write!(
                 page,
                 "<tr><td>{}</td><td>{}</td><td>{}</td><td>{returns}</td><td>{first}</td><td>{lucky}</td><td>{unlucky}</td></tr>",
@@ -224,7 +225,9 @@ fn learned(compared: &Compared, page: &mut String) {
             );
         }
     }
-    *page += "</table></div>";
+    *page += "</table></div><p class=\"soft\">On the right: the mean first label of the episodes that returned more and \
+              less than their behaviour does on average. Where a behaviour's luck lies in the world and not in its own \
+              choices, clean labels make no difference between them.</p>";
     leaks(compared, page);
     cluster_table(compared, page);
 }
@@ -275,7 +278,7 @@ fn cluster_table(compared: &Compared, page: &mut String) {
         for share in cluster.behaviours.iter().take(labelled.behaviours.len()) {
             let _ = write!(page, "<td>{:.0}%</td>", 100.0 * share);
         }
-        let _ = write!(page, "<td>{}</td></tr>", plain(cluster.label));
+        let _ = write!(page, "<td>{}</td></tr>", number(cluster.label));
     }
     *page += "</table></div></details>";
 }

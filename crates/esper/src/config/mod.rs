@@ -82,8 +82,23 @@ pub struct ClusterConfig {
     pub transition: TransitionInput,
     /// Steps that gradients flow back through a trajectory.
     pub truncate: usize,
+    /// What has a cluster of its own.
+    #[serde(default)]
+    pub assign: Assign,
     /// How many clusterings are tried, until one does not leak.
     pub attempts: usize,
+}
+
+/// What has a cluster of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Assign {
+    /// Every step: that of the rest of its trajectory.
+    #[default]
+    Step,
+    /// Every trajectory: all of its steps have the cluster of the first, which sums up all of them. Near the end of a
+    /// trajectory little is left to tell by who acts.
+    Trajectory,
 }
 
 /// How the leakage of a clustering is measured.

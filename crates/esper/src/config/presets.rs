@@ -1,7 +1,7 @@
 //! Where the numbers come from: the paper, and what two CPU cores can do.
 
 use super::{
-    BcConfig, ClusterConfig, Config, CqlConfig, CqlContinuousConfig, LeakageConfig,
+    Assign, BcConfig, ClusterConfig, Config, CqlConfig, CqlContinuousConfig, LeakageConfig,
     MlpPolicyConfig, Norm, Preset, ReturnsConfig, TransformerPolicyConfig, TransitionInput,
 };
 
@@ -35,6 +35,7 @@ struct QuickNumbers {
     rep_size: usize,
     beta_act: f64,
     cluster_batch: usize,
+    assign: Assign,
     leakage_steps: usize,
     return_steps: usize,
     return_batch: usize,
@@ -50,6 +51,7 @@ fn quick_numbers(task: Option<&str>, paper: &ClusterConfig) -> QuickNumbers {
         rep_size: paper.rep_size,
         beta_act: paper.beta_act,
         cluster_batch: 100,
+        assign: Assign::Step,
         leakage_steps: 600,
         return_steps: 1_500,
         return_batch: 100,
@@ -75,6 +77,7 @@ fn quick_numbers(task: Option<&str>, paper: &ClusterConfig) -> QuickNumbers {
             rep_size: 32,
             beta_act: 0.2,
             cluster_batch: 32,
+            assign: Assign::Trajectory,
             leakage_steps: 1_000,
             return_steps: 2_500,
             return_batch: 50,
@@ -121,6 +124,7 @@ impl Config {
                 hard: false,
                 transition: TransitionInput::Markov,
                 truncate: 1_000,
+                assign: Assign::Step,
                 attempts: 1,
             },
             leakage: LeakageConfig { steps: EPOCH, learning_rate: 1e-3, tolerance: 0.02 },
@@ -198,6 +202,7 @@ impl Config {
             rep_size,
             beta_act,
             cluster_batch,
+            assign,
             leakage_steps,
             return_steps,
             return_batch,
@@ -211,6 +216,7 @@ impl Config {
                 rep_size,
                 beta_act,
                 batch: cluster_batch,
+                assign,
                 steps: 2_500,
                 hidden,
                 normalization: Norm::Layer,

@@ -9,7 +9,7 @@ use esper_data::{Checksums, DataError, Dataset, LabelColumns, PendingFile};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Labelled, Method, Outcome, Plan, Policy, PolicyKind, checkpoint};
+use super::{EventFile, Labelled, Method, Outcome, Plan, Policy, PolicyKind, checkpoint};
 use crate::config::Config;
 use crate::error::Error;
 use crate::policy::{LabelInput, MlpPolicy, Support, TransformerPolicy};
@@ -93,6 +93,14 @@ pub struct Record {
     /// The means, by name.
     #[serde(flatten)]
     pub metrics: BTreeMap<String, f64>,
+}
+
+impl Record {
+    /// What was measured by a step of a phase.
+    pub fn new(phase: &str, step: usize, metrics: &[(&'static str, f64)]) -> Self {
+        let metrics = metrics.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+        Record { phase: phase.to_owned(), step, metrics }
+    }
 }
 
 /// A run's folder.
@@ -260,6 +268,17 @@ impl RunFolder {
         text.lines().map(record).collect()
     }
 
+    /// An event file for TensorBoard with what was measured so far, to be added to.
+    pub fn events(&self) -> Result<EventFile, Error> {
+        let path = self.path.join(EventFile::NAME);
+        let failed = |error| failed(&path, error);
+        let mut events = EventFile::create(&path).map_err(failed)?;
+        for record in self.metrics()? {
+            events.add(&record).map_err(failed)?;
+        }
+        Ok(events)
+    }
+
     /// The policy, and which targets it can be asked for, if it can be asked.
     pub fn policy(&self) -> Result<(Policy, Option<Support>), Error> {
         self.summary()?;
@@ -360,8 +379,7 @@ impl Monitor for RunFolder {
         step: usize,
         metrics: &[(&'static str, f64)],
     ) -> Result<(), Error> {
-        let metrics = metrics.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
-        let record = Record { phase: phase.to_owned(), step, metrics };
+        let record = Record::new(phase, step, metrics);
         let line = serde_json::to_string(&record).expect("numbers can always be written") + "\n";
         let path = self.path.join(METRICS);
         let file = fs::OpenOptions::new().create(true).append(true).open(&path);

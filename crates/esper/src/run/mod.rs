@@ -10,9 +10,11 @@
 //! | `policy.safetensors`, and for ESPER `clusters.safetensors`, `returns.safetensors` | the weights |
 //! | `agent.json` | what acting needs beside the weights |
 //! | `training.json` | what is known about the labels without the world; written last, so that a folder with it is complete |
+//! | `events.out.tfevents.esper` | the same as `metrics.jsonl` for TensorBoard, if it was asked for |
 //! | `checkpoints/` | where to go on, while it is not |
 
 mod checkpoint;
+mod events;
 mod folder;
 mod labelled;
 
@@ -21,6 +23,7 @@ use std::time::Instant;
 use esper_data::{Dataset, Seed, Space};
 use serde::{Deserialize, Serialize};
 
+pub use events::EventFile;
 pub use folder::{Agents, DataId, Manifest, Record, RunFolder, Summary};
 pub use labelled::{BehaviourLabels, ClusterUse, Histogram, Labelled, TimeLabel};
 

@@ -69,6 +69,18 @@ impl Clusters {
         Ok(Clusters { groups, categories, probabilities })
     }
 
+    /// Gives all steps of a trajectory the cluster of its first.
+    pub(crate) fn take_first(&mut self, data: &Dataset) {
+        let width = self.width();
+        for episode in 0..data.episodes() {
+            let steps = data.episode_steps(episode);
+            let first = self.probabilities[steps.start * width..][..width].to_vec();
+            for step in steps.skip(1) {
+                self.probabilities[step * width..][..width].copy_from_slice(&first);
+            }
+        }
+    }
+
     /// Categorical variables that make up a cluster.
     pub fn groups(&self) -> usize {
         self.groups

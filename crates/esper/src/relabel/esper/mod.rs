@@ -20,7 +20,7 @@ use self::cluster::{Theta, train_clusters};
 use self::leakage::examine;
 use self::returns::ReturnPredictor;
 use super::{Context, Findings, LabelCalibration, Labels, Relabel};
-use crate::config::Config;
+use crate::config::{Assign, Config};
 use crate::error::Error;
 use crate::trajectories::StepRows;
 
@@ -78,7 +78,7 @@ impl Esper {
                 _ => format!("{name}-{attempt}"),
             };
             let theta = train_clusters(context, &config.cluster, &phase("cluster"))?;
-            let clusters = Clusters::assign(
+            let mut clusters = Clusters::assign(
                 &theta.clusters,
                 context.data,
                 context.interface,
@@ -86,6 +86,9 @@ impl Esper {
                 categories,
                 context.monitor,
             )?;
+            if config.cluster.assign == Assign::Trajectory {
+                clusters.take_first(context.data);
+            }
             let clustering = examine(context, config, &theta, &clusters, &phase("leakage"))?;
             let new = Tried { theta, clusters, clustering, rejected: Vec::new() };
             taken = Some(match taken {

@@ -19,6 +19,8 @@ use crate::trajectories::StepRows;
 pub(crate) struct ReturnPredictor {
     pub(crate) mlp: Mlp,
     scale: Scale,
+    /// The lowest and the highest return: no average is beyond them.
+    range: [f32; 2],
 }
 
 /// Steps that are labelled at once; whole episodes of them.
@@ -58,7 +60,9 @@ impl ReturnPredictor {
         };
         let schedule = Schedule { steps: config.steps, decay: config.decay };
         train(&mut learner, phase, schedule, context.monitor)?;
-        Ok(ReturnPredictor { mlp: learner.mlp.into_module(), scale })
+        let lowest = returns.iter().copied().fold(f32::INFINITY, f32::min);
+        let highest = returns.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        Ok(ReturnPredictor { mlp: learner.mlp.into_module(), scale, range: [lowest, highest] })
     }
 
     /// The label of every step: the expectation of `f` over its clusters. One pass over the data.
@@ -101,6 +105,8 @@ impl ReturnPredictor {
                 return Err(Error::Stopped);
             }
         }
+        let [lowest, highest] = self.range;
+        labels.iter_mut().for_each(|label| *label = label.clamp(lowest, highest));
         Ok(labels)
     }
 }
