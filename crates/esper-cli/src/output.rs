@@ -1,6 +1,6 @@
 //! Where words go: results to standard output, everything else to standard error; and how failures end.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use esper_data::DataError;
@@ -10,11 +10,35 @@ use serde::Serialize;
 pub(crate) struct Output {
     json: bool,
     quiet: bool,
+    colours: bool,
+}
+
+/// How a piece of text stands out.
+#[derive(Clone, Copy)]
+pub(crate) enum Paint {
+    /// What is read first.
+    Heading,
+    /// As hoped for.
+    Good,
+    /// Not as hoped for.
+    Bad,
 }
 
 impl Output {
     pub(crate) fn new(json: bool, quiet: bool) -> Self {
-        Output { json, quiet }
+        // As https://no-color.org has it.
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Output { json, quiet, colours: wanted && !json && std::io::stdout().is_terminal() }
+    }
+
+    /// A piece of a result, in colour where there is a terminal to show it.
+    pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
+        let code = match paint {
+            Paint::Heading => "1",
+            Paint::Good => "32",
+            Paint::Bad => "31",
+        };
+        if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     /// Whether notes and progress are wanted.

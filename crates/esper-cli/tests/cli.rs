@@ -1,28 +1,13 @@
 //! The program as its users meet it.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+mod common;
 
-use serde_json::Value;
+use std::fs;
+use std::process::Command;
+
 use tempfile::TempDir;
 
-fn esper(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_esper"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("the program starts")
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", stderr(output));
-    serde_json::from_slice(&output.stdout).expect("standard output is one JSON document")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use common::{esper, json, stderr};
 
 fn folder() -> TempDir {
     tempfile::tempdir().unwrap()

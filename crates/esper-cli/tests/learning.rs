@@ -1,69 +1,12 @@
 //! `train`, `eval` and `run` as their users meet them, with networks too small to learn much.
 
+mod common;
+
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const SMALL: [&str; 30] = [
-    "--set",
-    "cluster.steps=60",
-    "--set",
-    "cluster.hidden=16",
-    "--set",
-    "cluster.batch=20",
-    "--set",
-    "leakage.steps=30",
-    "--set",
-    "returns.steps=60",
-    "--set",
-    "returns.batch=50",
-    "--set",
-    "returns.hidden=16",
-    "--set",
-    "mlp.steps=150",
-    "--set",
-    "mlp.hidden=16",
-    "--set",
-    "mlp.batch=100",
-    "--set",
-    "cql.steps=60",
-    "--set",
-    "cql.hidden=16",
-    "--set",
-    "transformer.steps=30",
-    "--set",
-    "transformer.width=16",
-    "--set",
-    "transformer.batch=8",
-];
-
-fn esper(folder: &Path, arguments: &[&str]) -> Output {
-    let program =
-        Command::new(env!("CARGO_BIN_EXE_esper")).args(arguments).current_dir(folder).output();
-    program.expect("the program starts")
-}
-
-fn small(folder: &Path, arguments: &[&str]) -> Output {
-    esper(folder, &[arguments, &SMALL].concat())
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", stderr(output));
-    serde_json::from_slice(&output.stdout).expect("standard output is one JSON document")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Fails with a status, and says this.
-fn refused(output: &Output, status: i32, words: &str) {
-    assert_eq!(output.status.code(), Some(status), "{}", stderr(output));
-    assert!(stderr(output).contains(words), "{}", stderr(output));
-    assert!(output.stdout.is_empty());
-}
+use common::{esper, json, refused, small, stderr};
 
 /// Takes out how long things took.
 fn timeless(mut results: Value) -> Value {

@@ -1,4 +1,7 @@
-//! Means and how sure one can be of them.
+//! Means and how sure one can be of them; draws.
+
+use esper_data::Rng;
+use rand::RngExt;
 
 /// The mean of some values and its standard error; zero error for a single one.
 pub fn mean_and_error(values: &[f64]) -> (f64, f64) {
@@ -6,6 +9,12 @@ pub fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / count;
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     (mean, (squares / (count - 1.0).max(1.0) / count).sqrt())
+}
+
+/// A draw from the normal distribution, by Box and Muller.
+pub(crate) fn normal(rng: &mut Rng) -> f32 {
+    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+    (radius * (2.0 * std::f64::consts::PI * rng.random::<f64>()).cos()) as f32
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use esper_tasks::Task;
 use super::compare::{Compare, make_folder, write_json};
 use super::learning::{Ask, PresetName, default_episodes, evaluate, failure, user_stop};
 use super::report;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, Paint};
 use crate::progress::{Board, catch_interrupts, duration};
 
 #[derive(clap::Args)]
@@ -105,8 +105,12 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     output.result(&report.claims, || {
         let mut text = String::new();
         for claim in &report.claims {
-            let verdict = if claim.holds { "holds         " } else { "does not hold " };
-            text += &format!("{verdict} {}\n               {}\n", claim.says, claim.numbers);
+            let (paint, verdict) = match claim.holds {
+                true => (Paint::Good, "holds        "),
+                false => (Paint::Bad, "does not hold"),
+            };
+            let verdict = output.paint(paint, verdict);
+            text += &format!("{verdict}  {}\n               {}\n", claim.says, claim.numbers);
         }
         let took = duration(started.elapsed().as_secs_f64());
         format!("{text}\n{} in {took}", page.display())

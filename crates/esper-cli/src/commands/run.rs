@@ -11,7 +11,7 @@ use super::collect::{parse_fraction, parse_steps, parse_task};
 use super::compare::{Compare, percent};
 use super::learning::{Settings, default_episodes, parse_episodes, parse_method};
 use super::report;
-use crate::output::{Failure, Output, count, table};
+use crate::output::{Failure, Output, Paint, count, table};
 use crate::progress::{catch_interrupts, duration};
 
 #[derive(clap::Args)]
@@ -106,13 +106,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let scaling = compare.run(output)?;
     let took = || {
         let took = duration(started.elapsed().as_secs_f64());
-        format!("{} in {took}", folder.join(report::PAGE).display())
+        format!("\n{} in {took}\n", folder.join(report::PAGE).display())
     };
     if compare.fractions.is_some() {
-        return output.result(&scaling, || format!("{}\n{}\n", scaling_text(&scaling), took()));
+        return output.result(&scaling, || scaling_text(&scaling, output) + &took());
     }
     let results = &scaling.fractions[0].results;
-    output.result(results, || format!("{}\n{}\n", text(results), took()))
+    output.result(results, || text(results, output) + &took())
 }
 
 /// The folder to work in.
@@ -126,7 +126,7 @@ fn folder(arguments: &Arguments) -> PathBuf {
     })
 }
 
-fn text(results: &Results) -> String {
+fn text(results: &Results, output: &Output) -> String {
     let heading =
         ["method", "best return", "paper", "offline return", "calibration error", "seconds"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
@@ -142,27 +142,28 @@ fn text(results: &Results) -> String {
         ]
     }));
     let Results { task, preset, seeds, .. } = results;
-    format!("{task}, {preset}, mean (standard deviation) over {seeds} seeds\n\n{}", table(&rows))
+    let heading = format!("{task}, {preset}, mean (standard deviation) over {seeds} seeds");
+    format!("{}\n\n{}", output.paint(Paint::Heading, &heading), table(&rows))
 }
 
-/// The best returns of every method with every share of the data.
-fn scaling_text(scaling: &Scaling) -> String {
-    let mut rows = Vec::new();
+/// The returns of every method with every share of the data; of more than two methods only the best.
+fn scaling_text(scaling: &Scaling, output: &Output) -> String {
+    let methods = scaling.fractions.first().map_or(&[][..], |entry| &entry.results.methods[..]);
+    let shown: &[&str] = if methods.len() > 2 { &["best"] } else { &["best", "offline"] };
+    let names = methods.iter().flat_map(|m| shown.iter().map(|of| format!("{} {of}", m.method)));
+    let heading = ["data", "steps"].map(str::to_owned).into_iter().chain(names).collect();
+    let mut rows = vec![heading];
     for ScalingEntry { fraction, results } in &scaling.fractions {
-        if rows.is_empty() {
-            let names = results.methods.iter().flat_map(|method| {
-                [format!("{}: best return", method_name(method)), "offline return".to_owned()]
-            });
-            rows.push(["data".to_owned(), "steps".to_owned()].into_iter().chain(names).collect());
-        }
         let mut row = vec![percent(*fraction), count(results.dataset.steps)];
         for method in &results.methods {
-            row.extend([cell(&method.best_return), cell(&method.offline_return)]);
+            let returns = [&method.best_return, &method.offline_return];
+            row.extend(returns.iter().take(shown.len()).map(|value| cell(value)));
         }
         rows.push(row);
     }
     let Scaling { task, preset, .. } = scaling;
-    format!("{task}, {preset}, mean (standard deviation) over seeds\n\n{}", table(&rows))
+    let heading = format!("{task}, {preset}: returns, mean (standard deviation) over seeds");
+    format!("{}\n\n{}", output.paint(Paint::Heading, &heading), table(&rows))
 }
 
 fn method_name(method: &MethodResults) -> String {

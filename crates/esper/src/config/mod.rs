@@ -163,6 +163,10 @@ pub struct MlpPolicyConfig {
     pub weight_decay: f64,
     /// The most that the norm of all gradients together may be; larger ones are scaled down.
     pub max_norm: f64,
+    /// Noise on labels while training, in units of their deviation. Labels that follow from state and action leave gaps
+    /// between them; noise lets a policy make sense of a target within or beyond them.
+    #[serde(default)]
+    pub label_noise: f64,
 }
 
 /// Phase 3 with a Decision Transformer: labels, states and actions as tokens.
@@ -347,6 +351,7 @@ impl Config {
         least("cql_continuous.conservative_weight", continuous.conservative_weight, 0.0, MANY)?;
         least("cql_continuous.alpha_threshold", continuous.alpha_threshold, -MANY, MANY)?;
         least("mlp.dropout", mlp.dropout, 0.0, 0.99)?;
+        least("mlp.label_noise", mlp.label_noise, 0.0, MANY)?;
         least("mlp.weight_decay", mlp.weight_decay, 0.0, MANY)?;
         for (name, count, most) in [
             ("cluster.steps", cluster.steps, MANY),

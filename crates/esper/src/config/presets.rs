@@ -41,6 +41,7 @@ struct QuickNumbers {
     return_batch: usize,
     policy_hidden: usize,
     policy_steps: usize,
+    label_noise: f64,
     transformer_steps: usize,
     cql_steps: usize,
 }
@@ -57,6 +58,7 @@ fn quick_numbers(task: Option<&str>, paper: &ClusterConfig) -> QuickNumbers {
         return_batch: 100,
         policy_hidden: 128,
         policy_steps: 8_000,
+        label_noise: 0.0,
         transformer_steps: 3_000,
         cql_steps: 8_000,
     };
@@ -83,6 +85,7 @@ fn quick_numbers(task: Option<&str>, paper: &ClusterConfig) -> QuickNumbers {
             return_batch: 50,
             policy_hidden: 256,
             policy_steps: 20_000,
+            label_noise: 0.3,
             transformer_steps: 8_000,
             cql_steps: 20_000,
             ..usual
@@ -151,6 +154,7 @@ impl Config {
                 warmup: 10_000,
                 weight_decay: 1e-4,
                 max_norm: 0.25,
+                label_noise: 0.0,
             },
             transformer: TransformerPolicyConfig {
                 context: 20,
@@ -208,6 +212,7 @@ impl Config {
             return_batch,
             policy_hidden,
             policy_steps,
+            label_noise,
             transformer_steps,
             cql_steps,
         } = quick_numbers(task, &paper.cluster);
@@ -241,6 +246,7 @@ impl Config {
                 steps: policy_steps,
                 batch: 512,
                 hidden: policy_hidden,
+                label_noise,
                 dropout: 0.0,
                 learning_rate: 1e-3,
                 decay: true,

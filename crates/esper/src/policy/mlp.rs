@@ -12,6 +12,7 @@ use crate::agent::{Agent, Remaining};
 use crate::config::MlpPolicyConfig;
 use crate::error::Error;
 use crate::features::{Column, encode};
+use crate::statistics::normal;
 use crate::training::{Learner, Monitor, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
 
@@ -45,6 +46,7 @@ impl MlpPolicy {
             rows: StepRows::of_episodes(set.data, set.episodes),
             labels: set.labels.iter().map(|&label| input.apply(f64::from(label))).collect(),
             batch: config.batch,
+            label_noise: config.label_noise as f32,
             device,
             seed,
             mlp: Trained::new(mlp, &optimizer, config.learning_rate),
@@ -105,6 +107,7 @@ struct Cloning<'a> {
     rows: StepRows,
     labels: Vec<f32>,
     batch: usize,
+    label_noise: f32,
     device: Device,
     seed: Seed,
     mlp: Trained<Mlp>,
@@ -115,7 +118,11 @@ impl Learner for Cloning<'_> {
         let TrainingSet { data, interface, .. } = *self.set;
         let seed = self.seed.indexed(step as u64);
         let drawn = self.rows.draw(self.batch, &mut seed.rng());
-        let labels = drawn.steps.iter().map(|&step| self.labels[step]).collect();
+        let mut labels: Vec<f32> = drawn.steps.iter().map(|&step| self.labels[step]).collect();
+        if self.label_noise > 0.0 {
+            let mut rng = seed.named("labels").rng();
+            labels.iter_mut().for_each(|label| *label += self.label_noise * normal(&mut rng));
+        }
         let states = interface.states(data, &drawn.observations, &self.device);
         let input = states.with(column(labels, &self.device));
         let noise = &mut Noise::new(seed.named("noise").value());

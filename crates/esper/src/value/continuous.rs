@@ -23,6 +23,7 @@ use crate::config::CqlContinuousConfig;
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::policy::{column, floats};
+use crate::statistics::normal;
 use crate::training::{Learner, Monitor, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
 
@@ -136,12 +137,6 @@ fn draw(actor: &Mlp, states: &RowsIn, rng: &mut Rng) -> Drawn {
     let squash = (actions.clone().square().neg() + 1.0 + 1e-6).log();
     let log_probability = noise.square() * -0.5 - log_deviation - half_log_tau - squash;
     Drawn { actions, log_probability: log_probability.sum_dim(1) }
-}
-
-/// A draw from the normal distribution, by Box and Muller.
-fn normal(rng: &mut Rng) -> f32 {
-    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-    (radius * (2.0 * std::f64::consts::PI * rng.random::<f64>()).cos()) as f32
 }
 
 impl ActorPolicy {

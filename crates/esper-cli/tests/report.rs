@@ -1,0 +1,163 @@
+//! The page: whole, true to the results, and at home in a browser.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use common::{esper, json, refused, small, stderr};
+
+/// A small comparison, its results and its page.
+fn compared(folder: &Path) -> (Value, String) {
+    let run = ["run", "gambling", "--seeds", "2", "--steps", "4000", "--episodes", "50"];
+    let results = json(&small(folder, &[&run[..], &["--out", "run", "--json"]].concat()));
+    (results, fs::read_to_string(folder.join("run/report.html")).unwrap())
+}
+
+const FIGURES: [&str; 5] = [
+    "gambling-mlp-targets",
+    "gambling-mlp-labels",
+    "gambling-mlp-esper-training",
+    "gambling-mlp-rvs-training",
+    "gambling-mlp-cql-training",
+];
+
+/// The value of an attribute in every element that has it, in order.
+fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
+    let start = format!(" {name}=\"");
+    page.split(&start).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+/// Every number of the table on the page is the one in results.json, to the last digit.
+fn page_agrees(page: &str, results: &Value) {
+    let cells = attributes(page, "data-method")
+        .into_iter()
+        .zip(attributes(page, "data-value"))
+        .zip(attributes(page, "data-mean").into_iter().zip(attributes(page, "data-std")));
+    let mut seen = 0;
+    for ((method, value), (mean, std)) in cells {
+        let methods = results["methods"].as_array().unwrap();
+        let of = methods.iter().find(|of| of["method"] == method).unwrap();
+        let number = |text: &str| text.parse::<f64>().unwrap();
+        assert_eq!(of[value]["mean"].as_f64().unwrap(), number(mean), "{method} {value}");
+        assert_eq!(of[value]["std"].as_f64().unwrap(), number(std), "{method} {value}");
+        seen += 1;
+    }
+    // Four numbers of each method with targets, three of CQL; and the paper's of all three.
+    assert_eq!(seen, 4 + 4 + 3 + 3);
+}
+
+#[test]
+fn a_page_is_whole_and_true() {
+    let folder = tempfile::tempdir().unwrap();
+    let (results, page) = compared(folder.path());
+    page_agrees(&page, &results);
+    assert_eq!(attributes(&page, "data-figure"), FIGURES);
+    // Nothing is fetched: the only addresses are names of formats and what is in the page itself.
+    for address in attributes(&page, "href").iter().chain(&attributes(&page, "src")) {
+        assert!(address.starts_with("data:") || address.starts_with('#'), "{address}");
+    }
+    assert!(!page.contains("@import") && !page.contains("url("));
+    let embedded = page.split("class=\"results-json\">").nth(1).unwrap();
+    let embedded: Value =
+        serde_json::from_str(embedded.split("</script>").next().unwrap()).unwrap();
+    assert_eq!(embedded, results);
+    assert!(page.contains("esper run gambling --methods esper,rvs,cql --policy mlp --seeds 2"));
+}
+
+#[test]
+fn figures_are_files_too() {
+    let folder = tempfile::tempdir().unwrap();
+    compared(folder.path());
+    let made = ["report", "run", "--figures", "figures", "--out", "page.html", "--json"];
+    let written = json(&esper(folder.path(), &made));
+    assert_eq!(written["report"], "page.html");
+    assert_eq!(written["figures"].as_array().unwrap().len(), 3 * FIGURES.len());
+    for figure in FIGURES {
+        let read = |ending: &str| {
+            fs::read(folder.path().join("figures").join(format!("{figure}.{ending}"))).unwrap()
+        };
+        assert!(read("svg").starts_with(b"<svg xmlns"), "{figure}");
+        assert!(read("png").starts_with(b"\x89PNG"), "{figure}");
+        assert!(read("csv").iter().filter(|&&byte| byte == b'\n').count() > 2, "{figure}");
+    }
+    refused(&esper(folder.path(), &["report", "nowhere"]), 1, "nothing to report");
+    refused(&esper(folder.path(), &["report", "figures"]), 1, "`esper run` makes them");
+}
+
+/// What the terminal gets fits a hundred columns, and has no colours where there is no terminal.
+#[test]
+fn tables_fit_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ["run", "gambling", "--seeds", "1", "--steps", "4000", "--episodes", "50"];
+    for more in [&["--methods", "all"][..], &["--fractions", "50%,100%", "--methods", "all"]] {
+        let out = ["--out", more[0].trim_start_matches('-')];
+        let output = small(folder.path(), &[&run[..], more, &out].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("best") && text.lines().count() > 4, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        assert!(!text.contains('\x1b'), "{text:?}");
+    }
+}
+
+/// Chromium, if the machine has it.
+fn browser() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let mut places =
+        std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name)));
+    places.find(|place| place.is_file())
+}
+
+/// Opened from disk at the width of a desk and of a phone: no word of complaint on the console, the script has run, every
+/// figure has a size, nothing is wider than the window, and the numbers are those of the results.
+#[test]
+fn a_browser_shows_it() {
+    let Some(browser) = browser() else {
+        eprintln!("there is no Chromium on the path: the page is not tested in a browser");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (results, page) = compared(folder.path());
+    // Asked from within: how large things are.
+    let probe = "<script>addEventListener('load', () => { \
+        const figures = [...document.querySelectorAll('svg[data-figure]')]; \
+        document.body.dataset.shown = figures.filter((f) => f.getBoundingClientRect().height > 60).length; \
+        document.body.dataset.overflow = document.documentElement.scrollWidth - window.innerWidth; \
+        document.body.dataset.titles = document.querySelectorAll('[data-says] > title').length; \
+        const dot = document.querySelector('circle[data-says]'); \
+        const box = dot.getBoundingClientRect(); \
+        dot.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: box.x, clientY: box.y })); \
+        document.body.dataset.hover = document.getElementById('says').textContent === dot.dataset.says; \
+    });</script></body>";
+    let probed = folder.path().join("probed.html");
+    fs::write(&probed, page.replace("</body>", probe)).unwrap();
+    for width in [1280, 500] {
+        let output = Command::new(&browser)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"])
+            .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+            .arg(format!("--window-size={width},900"))
+            .arg("--dump-dom")
+            .arg(format!("file://{}", probed.display()))
+            .output()
+            .expect("the browser starts");
+        let dom = String::from_utf8_lossy(&output.stdout);
+        let complaints = stderr(&output);
+        assert!(!complaints.contains("CONSOLE"), "{complaints}");
+        page_agrees(&dom, &results);
+        let shown = |name: &str| attributes(&dom, name).first().map(|text| (*text).to_owned());
+        assert_eq!(shown("data-shown"), Some(FIGURES.len().to_string()), "{width}: {complaints}");
+        assert_eq!(shown("data-titles").as_deref(), Some("0"), "the script has run");
+        assert_eq!(
+            shown("data-hover").as_deref(),
+            Some("true"),
+            "pointing at a mark says what it is"
+        );
+        let overflow: f64 = shown("data-overflow").unwrap().parse().unwrap();
+        assert!(overflow <= 0.0, "{overflow} pixels too wide at {width}");
+    }
+}
