@@ -226,7 +226,7 @@ impl Figure {
                 escape(name)
             );
             // About as wide as letters are; nothing depends on it but the space between names.
-            x += 34.0 + 7.2 * name.chars().count() as f64;
+            x += 36.0 + 9.2 * name.chars().count() as f64;
         }
     }
 }

@@ -168,3 +168,89 @@ fn leaking(reproduction: &Reproduction) -> Option<Claim> {
         ),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Asked, BetaPoint};
+    use super::*;
+    use crate::results::{Comparison, DatasetSummary, Results};
+
+    fn method(name: &str, best: f64, std: f64, calibration: Option<f64>) -> MethodResults {
+        let value = |mean: f64, std: f64| Some(MeanStd { mean, std });
+        let mut results = MethodResults::of("connect-four", name, Some("mlp"), Vec::new());
+        results.best_return = value(best, std);
+        results.calibration_error = calibration.and_then(|error| value(error, 0.0));
+        results
+    }
+
+    fn reproduction(methods: Vec<MethodResults>) -> Reproduction {
+        let compared = Compared {
+            comparison: Comparison {
+                task: "connect-four".to_owned(),
+                steps: 1,
+                preset: "quick".to_owned(),
+                methods: Vec::new(),
+                policy: "mlp".to_owned(),
+                seeds: 3,
+                episodes: 1,
+                fractions: None,
+            },
+            results: Results {
+                task: "connect-four".to_owned(),
+                preset: "quick".to_owned(),
+                seeds: 3,
+                dataset: DatasetSummary { steps: 1, episodes: 1, mean_return: 0.0 },
+                methods,
+            },
+            runs: Vec::new(),
+        };
+        Reproduction {
+            tables: vec![compared],
+            figure_1: Vec::new(),
+            betas: Vec::new(),
+            scaled: None,
+        }
+    }
+
+    fn verdicts(reproduction: &Reproduction) -> Vec<bool> {
+        claims(reproduction).iter().map(|claim| claim.holds).collect()
+    }
+
+    /// In the paper ESPER has 0.99 (0.01), return conditioning 0.24, CQL 0.61.
+    #[test]
+    fn a_table_is_held_against_the_papers() {
+        let rvs = || method("rvs", 0.7, 0.05, None);
+        let ahead = vec![method("esper", 0.99, 0.01, None), rvs(), method("cql", 1.0, 0.0, None)];
+        // It reaches its number and is ahead of return conditioning, but not of CQL.
+        assert_eq!(verdicts(&reproduction(ahead)), [true, true, false]);
+        // Too near to say, and below its own number.
+        let near = vec![method("esper", 0.74, 0.01, None), rvs()];
+        assert_eq!(verdicts(&reproduction(near)), [false, false]);
+    }
+
+    #[test]
+    fn figure_1_and_leaks_are_judged() {
+        let asked = |shift: f64| {
+            let ask = |&(target, truth): &(f64, f64)| Asked {
+                seed: 0,
+                target,
+                achieved: truth + shift,
+                stderr: 0.1,
+            };
+            FIGURE_1_TRUTH.iter().map(ask).collect::<Vec<_>>()
+        };
+        let point = |beta_act: f64, leakage: f64, mean: f64| BetaPoint {
+            beta_act,
+            leakage: MeanStd { mean: leakage, std: 0.0 },
+            offline_return: MeanStd { mean, std: 0.0 },
+        };
+        let judged = |shift: f64, worst: f64| {
+            let betas = vec![point(0.1, 0.0, 1.0), point(1.0, 0.01, 0.9), point(10.0, 0.05, worst)];
+            let parts =
+                Reproduction { tables: Vec::new(), figure_1: asked(shift), betas, scaled: None };
+            verdicts(&parts)
+        };
+        assert_eq!(judged(0.1, -5.0), [true, true]);
+        assert_eq!(judged(0.5, 1.5), [false, false]);
+    }
+}
