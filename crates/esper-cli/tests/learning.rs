@@ -165,4 +165,12 @@ fn misuse_is_explained() {
     json(&esper(here, &["collect", "gambling", "--steps", "20", "--out", "few.parquet", "--json"]));
     refused(&esper(here, &["train", "few.parquet"]), 1, "10 episodes; at least 20");
     assert!(!here.join("few-esper-0").exists());
+    // A folder that was there before is not taken away, whatever goes wrong in it.
+    fs::create_dir(here.join("mine")).unwrap();
+    fs::write(here.join("mine/precious"), "").unwrap();
+    let few = ["run", "gambling", "--steps", "20", "--out"];
+    refused(&esper(here, &[&few[..], &["mine"]].concat()), 1, "at least 20");
+    assert!(here.join("mine/precious").exists());
+    refused(&esper(here, &[&few[..], &["new"]].concat()), 1, "at least 20");
+    assert!(!here.join("new").exists());
 }

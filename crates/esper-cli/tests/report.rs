@@ -66,6 +66,7 @@ fn a_page_is_whole_and_true() {
         serde_json::from_str(embedded.split("</script>").next().unwrap()).unwrap();
     assert_eq!(embedded, results);
     assert!(page.contains("esper run gambling --methods esper,rvs,cql --policy mlp --seeds 2"));
+    assert!(page.contains(" --set cluster.hidden=16 "), "with the settings it was run with");
 }
 
 #[test]

@@ -132,6 +132,9 @@ pub struct Comparison {
     /// The shares of the data, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fractions: Option<Vec<f64>>,
+    /// Settings that differ from the preset's, as `key=value`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
 }
 
 /// Why a file of results cannot be read.

@@ -224,7 +224,7 @@ pub enum OptionsError {
     NoEpsilon,
     /// An expert was given, and does not play.
     #[error(
-        "an expert is given, but only the behaviours named play here, and `expert` is none of them"
+        "an expert is given, but the behaviour `expert` does not play here; name it among the behaviours"
     )]
     NoExpert,
     /// Epsilon is no probability.

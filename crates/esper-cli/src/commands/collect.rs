@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
 
     catch_interrupts();
     let started = Instant::now();
-    let tally = play(&collection, task, &mut writer, output)?;
+    let tally = play(&collection, task, &mut writer, output, "nothing was written")?;
     writer.finish().map_err(Failure::writing)?;
 
     let collected = Summary::new(&path, collection.metadata(), &tally, started.elapsed());
@@ -102,7 +102,7 @@ pub(super) fn share(steps: u64, fraction: f64) -> u64 {
     ((steps as f64 * fraction).round() as u64).max(1)
 }
 
-/// A share: 0.05, 5% or, above one, 5.
+/// A share: 0.05 or 5%. Nothing but percent can be meant by a bare number above one.
 pub(super) fn parse_fraction(text: &str) -> Result<f64, String> {
     let (digits, percent) = match text.trim().strip_suffix('%') {
         Some(digits) => (digits.trim_end(), true),
@@ -118,12 +118,13 @@ pub(super) fn parse_fraction(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Plays the episodes of a collection into a file, with progress.
+/// Plays the episodes of a collection into a file, with progress. `stopped` is what is said after Ctrl-C.
 pub(super) fn play(
     collection: &Collection,
     task: Task,
     writer: &mut DatasetWriter,
     output: &Output,
+    stopped: &str,
 ) -> Result<Tally, Failure> {
     let mut tally = Tally::default();
     let label = format!("collecting {}", task.name());
@@ -137,7 +138,7 @@ pub(super) fn play(
         if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     collection.run(keep, watch).map_err(|error| match error {
-        CollectError::Stopped => Failure::interrupted(),
+        CollectError::Stopped => Failure::paused(stopped),
         CollectError::Sink(error) => Failure::error(error),
     })?;
     Ok(tally)

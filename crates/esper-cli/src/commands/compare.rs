@@ -74,6 +74,7 @@ const EVALUATED: &str = "evaluated.json";
 impl Compare<'_> {
     /// Does what is not done yet; leaves results and a report in the folder. There is one entry without shares.
     pub(super) fn run(&self, output: &Output) -> Result<Scaling, Failure> {
+        let new = !self.folder.exists();
         make_folder(self.folder)?;
         self.keep()?;
         let parts = self.fractions.clone().unwrap_or_else(|| vec![1.0]).into_iter();
@@ -82,8 +83,10 @@ impl Compare<'_> {
         let entries: Vec<Entry<'_>> = parts.iter().flat_map(|part| self.entries(part)).collect();
         let check = |entry: &Entry<'_>| entry.plan.check(&entry.part.data);
         if let Err(error) = entries.iter().try_for_each(check) {
-            // Nothing can come of this folder.
-            let _ = std::fs::remove_dir_all(self.folder);
+            // Nothing can come of this folder; one that was there before is not ours to remove.
+            if new {
+                let _ = std::fs::remove_dir_all(self.folder);
+            }
             return Err(failure(error, ""));
         }
         let runs = self.work(&entries, output).map_err(|error| failure(error, &self.go_on))?;
@@ -117,6 +120,7 @@ impl Compare<'_> {
             seeds: self.seeds,
             episodes: self.episodes,
             fractions: self.fractions.clone(),
+            changes: self.config.changes_from(&self.preset.config(Some(self.task.name()))),
         };
         let path = self.folder.join(Comparison::FILE);
         if !path.exists() {
@@ -153,7 +157,7 @@ impl Compare<'_> {
             let (metadata, behaviours) = (collection.metadata(), collection.behaviours());
             let mut writer = DatasetWriter::create(&path, metadata, &behaviours, false)
                 .map_err(Failure::writing)?;
-            play(&collection, self.task, &mut writer, output)?;
+            play(&collection, self.task, &mut writer, output, &self.go_on)?;
             writer.finish().map_err(Failure::writing)?;
         }
         let data = esper_data::read(&path).map_err(Failure::error)?;

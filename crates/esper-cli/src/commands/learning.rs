@@ -56,6 +56,14 @@ impl PresetName {
             PresetName::Paper => "paper",
         }
     }
+
+    /// Its numbers for a task, or for data of none.
+    pub(super) fn config(self, task: Option<&str>) -> Config {
+        match self {
+            PresetName::Quick => Config::preset(Preset::Quick, task),
+            PresetName::Paper => Config::preset(Preset::Paper, task),
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -67,17 +75,13 @@ enum PolicyName {
 impl Settings {
     /// The configuration for a task, or for data of none.
     pub(super) fn resolve(&self, task: Option<&str>) -> Result<Config, Failure> {
-        let preset = match self.preset {
-            PresetName::Quick => Preset::Quick,
-            PresetName::Paper => Preset::Paper,
-        };
         let document = match &self.config {
             None => None,
             Some(path) => Some(std::fs::read_to_string(path).map_err(|error| {
                 Failure::misuse(format!("cannot read {}: {error}", path.display()))
             })?),
         };
-        let config = Config::preset(preset, task);
+        let config = self.preset.config(task);
         config.changed(document.as_deref(), &self.set).map_err(Failure::misuse)
     }
 

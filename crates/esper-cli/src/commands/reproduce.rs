@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::ValueEnum;
-use esper::config::{Config, Preset};
 use esper::run::{Method, PolicyKind, RunFolder};
 use esper_eval::report::{Report, to_png};
-use esper_eval::reproduction::{Asked, BetaPoint, Reproduction};
+use esper_eval::reproduction::{Asked, BetaPoint, FIGURE_1_TRUTH, Reproduction};
 use esper_eval::{Evaluation, run_name};
 use esper_tasks::Task;
 
-use super::compare::{Compare, make_folder, write_json};
+use super::compare::{Compare, make_folder, percent, write_json};
 use super::learning::{Ask, PresetName, default_episodes, evaluate, failure, user_stop};
 use super::report;
 use crate::output::{Failure, Output, Paint};
@@ -76,9 +75,6 @@ const BETAS: [f64; 7] = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0];
 /// The shares of the data.
 const FRACTIONS: [f64; 5] = [0.05, 0.1, 0.25, 0.5, 1.0];
 
-/// What Figure 1 asks for.
-const FIGURE_1: [f64; 4] = [-15.0, -6.0, 1.0, 5.0];
-
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let started = Instant::now();
     catch_interrupts();
@@ -98,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let report = reproduction.report();
     let page = arguments.out.join(report::PAGE);
     report::write(&page, report.page().as_bytes())?;
-    write_json(&arguments.out.join("claims.json"), &report.claims)?;
+    write_json(&arguments.out.join(Reproduction::CLAIMS), &report.claims)?;
     if let Some(folder) = &arguments.results {
         keep_results(&arguments.out, &report, folder)?;
     }
@@ -123,11 +119,8 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn preset(&self) -> (PresetName, Preset) {
-        match self.arguments.paper {
-            true => (PresetName::Paper, Preset::Paper),
-            false => (PresetName::Quick, Preset::Quick),
-        }
+    fn preset(&self) -> PresetName {
+        if self.arguments.paper { PresetName::Paper } else { PresetName::Quick }
     }
 
     fn part(&self, part: PartName) -> Result<(), Failure> {
@@ -147,14 +140,13 @@ impl Work<'_> {
                 self.table(Task::ConnectFour, Transformer, &without, seeds)
             }
             PartName::Twenty48 => self.table(Task::Twenty48, Mlp, &with_cql, seeds),
-            PartName::Twenty48Transformer => {
-                self.table(Task::Twenty48, Transformer, &without, seeds.min(1))
-            }
+            PartName::Twenty48Transformer => self.table(Task::Twenty48, Transformer, &without, 1),
             PartName::Scaling => {
                 let folder = self.arguments.out.join(Reproduction::SCALING);
+                self.reuse(&folder.join(percent(1.0)))?;
                 let compare = Compare {
                     fractions: Some(FRACTIONS.to_vec()),
-                    ..self.compare(Task::Twenty48, Mlp, &without, seeds.min(1), &folder)
+                    ..self.compare(Task::Twenty48, Mlp, &without, 1, &folder)
                 };
                 compare.run(self.output).map(|_| ())
             }
@@ -169,17 +161,17 @@ impl Work<'_> {
         seeds: u64,
         folder: &'a Path,
     ) -> Compare<'a> {
-        let (name, preset) = self.preset();
+        let preset = self.preset();
         Compare {
             task,
             methods: methods.to_vec(),
             policy,
-            preset: name,
-            config: Config::preset(preset, Some(task.name())),
+            preset,
+            config: preset.config(Some(task.name())),
             seeds,
             steps: task.default_steps(),
             fractions: None,
-            episodes: default_episodes(task, name),
+            episodes: default_episodes(task, preset),
             folder,
             resume: true,
             tensorboard: false,
@@ -198,15 +190,33 @@ impl Work<'_> {
         self.compare(task, policy, methods, seeds, &folder).run(self.output).map(|_| ())
     }
 
+    /// With all of the data, shares of it are the table's own runs: what is done is not done again.
+    fn reuse(&self, whole: &Path) -> Result<(), Failure> {
+        let policy = PolicyKind::Mlp.name();
+        let table = self.arguments.out.join(Reproduction::table(Task::Twenty48.name(), policy));
+        for method in [Method::Esper, Method::Rvs] {
+            let name = run_name(method.name(), Some(policy), 0);
+            let (from, to) = (table.join(&name), whole.join(&name));
+            let complete = RunFolder::open(&from).is_ok_and(|run| run.is_complete());
+            if complete && !to.exists() {
+                make_folder(&to)?;
+                link_files(&from, &to)
+                    .map_err(|error| Failure::error(format!("{}: {error}", to.display())))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Return conditioning on gambling, asked for what the paper's table asks for.
     fn figure_1(&self) -> Result<(), Failure> {
+        // First of all the runs: a folder with those of another preset is refused.
+        self.part(PartName::Gambling)?;
         let path = self.arguments.out.join(Reproduction::FIGURE_1);
         if path.exists() {
             return Ok(());
         }
         let (task, policy) = (Task::Gambling, PolicyKind::Mlp);
         let folder = self.arguments.out.join(Reproduction::table(task.name(), policy.name()));
-        self.part(PartName::Gambling)?;
         let mut asked = Vec::new();
         for seed in 0..self.arguments.seeds {
             let name = run_name(Method::Rvs.name(), Some(policy.name()), seed);
@@ -226,8 +236,9 @@ impl Work<'_> {
     fn ask(&self, folder: &Path, task: Task, seed: u64) -> Result<Evaluation, Failure> {
         let failed = |error| failure(error, "go on with the same command");
         let run = RunFolder::open(folder).map_err(failed)?;
-        let episodes = default_episodes(task, self.preset().0);
-        let ask = Ask { targets: Some(FIGURE_1.to_vec()), episodes, seed };
+        let episodes = default_episodes(task, self.preset());
+        let targets = FIGURE_1_TRUTH.iter().map(|(target, _)| *target).collect();
+        let ask = Ask { targets: Some(targets), episodes, seed };
         let board = Board::new(self.output);
         let evaluation = evaluate(&run, task, &ask, &board, "figure 1", &user_stop);
         board.finish("figure 1");
@@ -244,6 +255,20 @@ impl Work<'_> {
         compare.config.cluster.attempts = 1;
         compare.run(self.output).map(|_| ())
     }
+}
+
+/// Every file of a folder in another, without taking more space where that is possible.
+fn link_files(from: &Path, to: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(from)? {
+        let path = entry?.path();
+        if let (true, Some(name)) = (path.is_file(), path.file_name()) {
+            let target = to.join(name);
+            if std::fs::hard_link(&path, &target).is_err() {
+                std::fs::copy(&path, &target)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Results and figures without models and data: what a repository keeps.

@@ -80,7 +80,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let folder = folder(arguments);
     let fractions = arguments.fractions.clone().map(|mut fractions| {
         fractions.sort_by(f64::total_cmp);
-        fractions.dedup();
+        // Two that are called the same would share a folder.
+        fractions.dedup_by_key(|fraction| percent(*fraction));
         fractions
     });
     let default = || match fractions {

@@ -86,13 +86,15 @@ pub(super) fn targets(compared: &Compared) -> Figure {
         .collect();
     let points = || with_targets.iter().flat_map(|(_, asked)| asked);
     let x = Axis::around("target return", points().map(|asked| asked.target));
-    let achieved = points().map(|asked| asked.achieved.mean);
+    let achieved =
+        points().flat_map(|Asked { achieved: MeanStd { mean, std }, .. }| [mean - std, mean + std]);
     let best = results.methods.iter().filter_map(|method| Some(method.best_return?.mean));
     let y = Axis::around("achieved return", achieved.chain(best));
 
     let mut marks = Vec::new();
     // Targets that ESPER's labels do not speak about; of another method if there is no ESPER.
-    if let Some((_, asked)) = with_targets.first() {
+    let esper = with_targets.iter().find(|(method, _)| method.method == "esper");
+    if let Some((_, asked)) = esper.or(with_targets.first()) {
         let supported = || asked.iter().filter(|asked| asked.supported).map(|asked| asked.target);
         let (low, high) =
             (supported().fold(f64::INFINITY, f64::min), supported().fold(f64::MIN, f64::max));
@@ -220,6 +222,15 @@ fn curve_panel(label: &str, curves: &[(u64, Vec<[f64; 2]>)]) -> Option<Panel> {
     Some(Panel { height: 120.0, x, y, marks })
 }
 
+/// The phase in which the clustering was trained that a run took.
+fn taken(method: &MethodResults, seed: u64) -> String {
+    let run = method.runs.iter().find(|run| run.seed == seed);
+    match run.and_then(|run| run.findings.clustering.as_ref()) {
+        Some(clustering) if clustering.attempt > 1 => format!("cluster-{}", clustering.attempt),
+        _ => "cluster".to_owned(),
+    }
+}
+
 /// Losses and leakage while a method was trained.
 pub(super) fn curves(compared: &Compared, method: &MethodResults) -> Option<Figure> {
     let runs: Vec<_> = compared.runs_of(&method.method).collect();
@@ -227,14 +238,16 @@ pub(super) fn curves(compared: &Compared, method: &MethodResults) -> Option<Figu
         |of: &dyn Fn(&super::gather::Run) -> Vec<[f64; 2]>| -> Vec<(u64, Vec<[f64; 2]>)> {
             runs.iter().map(|run| (run.seed, of(run))).collect()
         };
+    let clustering =
+        |run: &super::gather::Run, metric: &str| run.curve(&taken(method, run.seed), metric);
     let difference = |run: &super::gather::Run| {
-        let with = run.curve("cluster", "transition_loss");
-        let without = run.curve("cluster", "baseline_loss");
+        let with = clustering(run, "transition_loss");
+        let without = clustering(run, "baseline_loss");
         without.iter().zip(with).map(|(without, with)| [without[0], without[1] - with[1]]).collect()
     };
     let measures: [(&str, Vec<(u64, Vec<[f64; 2]>)>); 6] = [
-        ("action loss", over_seeds(&|run| run.curve("cluster", "action_loss"))),
-        ("transition loss", over_seeds(&|run| run.curve("cluster", "transition_loss"))),
+        ("action loss", over_seeds(&|run| clustering(run, "action_loss"))),
+        ("transition loss", over_seeds(&|run| clustering(run, "transition_loss"))),
         ("leak while training", over_seeds(&difference)),
         ("return loss", over_seeds(&|run| run.curve("returns", "return_loss"))),
         ("policy loss", over_seeds(&|run| run.curve("policy", "policy_loss"))),

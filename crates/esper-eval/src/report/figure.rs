@@ -165,7 +165,6 @@ pub struct Dot {
 const WIDTH: f64 = 720.0;
 const LEFT: f64 = 76.0;
 const RIGHT: f64 = 14.0;
-const TOP: f64 = 30.0;
 const GAP: f64 = 16.0;
 const BELOW: f64 = 40.0;
 
@@ -194,7 +193,7 @@ impl Figure {
             .iter()
             .map(|panel| panel.height + if panel.x.label.is_some() { BELOW } else { GAP })
             .sum();
-        TOP + panels + 4.0
+        self.legend_places().1 + panels + 4.0
     }
 
     fn svg(&self, style: &str) -> String {
@@ -206,7 +205,7 @@ impl Figure {
             escape(&self.name)
         );
         self.legend(&mut svg);
-        let mut top = TOP;
+        let mut top = self.legend_places().1;
         for panel in &self.panels {
             panel.draw(top, &mut svg);
             top += panel.height + if panel.x.label.is_some() { BELOW } else { GAP };
@@ -214,19 +213,33 @@ impl Figure {
         svg + "</svg>"
     }
 
+    /// Where every name of the legend stands, and the height that all take.
+    fn legend_places(&self) -> (Vec<[f64; 2]>, f64) {
+        let (mut x, mut y) = (LEFT, 8.0);
+        let mut places = Vec::new();
+        for series in &self.series {
+            // About as wide as letters are; nothing depends on it but the space between names.
+            let width = 36.0 + 9.2 * series.name.chars().count() as f64;
+            if x > LEFT && x + width > WIDTH {
+                (x, y) = (LEFT, y + 20.0);
+            }
+            places.push([x, y]);
+            x += width;
+        }
+        (places, y + 22.0)
+    }
+
     fn legend(&self, svg: &mut String) {
-        let mut x = LEFT;
-        for Series { colour, name } in &self.series {
+        for (Series { colour, name }, [x, y]) in self.series.iter().zip(self.legend_places().0) {
             let fill = colour.class().replace('c', "f");
             let _ = write!(
                 svg,
-                "<rect x=\"{x:.0}\" y=\"8\" width=\"12\" height=\"12\" rx=\"3\" class=\"{fill}\"/>\
-                 <text x=\"{:.0}\" y=\"18\">{}</text>",
+                "<rect x=\"{x:.0}\" y=\"{y:.0}\" width=\"12\" height=\"12\" rx=\"3\" class=\"{fill}\"/>\
+                 <text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
                 x + 17.0,
+                y + 10.0,
                 escape(name)
             );
-            // About as wide as letters are; nothing depends on it but the space between names.
-            x += 36.0 + 9.2 * name.chars().count() as f64;
         }
     }
 }

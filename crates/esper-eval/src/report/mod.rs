@@ -110,26 +110,20 @@ impl Report {
 impl Comparison {
     /// The command that makes it again.
     pub fn command(&self) -> String {
-        let Comparison { task, steps, preset, methods, policy, seeds, episodes, fractions } = self;
+        let Comparison { task, steps, preset, methods, policy, seeds, episodes, .. } = self;
         let mut command = format!("esper run {task}");
-        if let Some(fractions) = fractions {
+        if let Some(fractions) = &self.fractions {
             let shares: Vec<String> = fractions
                 .iter()
                 .map(|share| format!("{}%", crate::text::number(100.0 * share)))
                 .collect();
             command += &format!(" --fractions {}", shares.join(","));
         }
-        let methods = methods.join(",");
+        command += &format!(
+            " --methods {} --policy {policy} --seeds {seeds} --preset {preset} --steps {steps} --episodes {episodes}",
+            methods.join(",")
+        );
+        self.changes.iter().for_each(|change| command += &format!(" --set {change}"));
         command
-            + &format!(
-                " --methods {methods} --policy {policy} --seeds {seeds} --preset {preset} --steps {steps} --episodes {episodes}"
-            )
-    }
-}
-
-impl Compared {
-    /// The command that makes it again.
-    pub fn command(&self) -> String {
-        self.comparison.command()
     }
 }

@@ -209,13 +209,9 @@ fn learned(compared: &Compared, page: &mut String) {
     for run in compared.runs_of("esper") {
         for behaviour in run.labelled.iter().flat_map(|labelled| &labelled.behaviours) {
             let name = if behaviour.name.is_empty() { "all" } else { &behaviour.name };
-            let numbers = [
-                behaviour.mean_return,
-                behaviour.first_label,
-                behaviour.first_label_lucky,
-                behaviour.first_label_unlucky,
-            ];
-            let [returns, first, lucky, unlucky] = numbers.map(number);
+            let [returns, first] = [behaviour.mean_return, behaviour.first_label].map(number);
+            let [lucky, unlucky] = [behaviour.first_label_lucky, behaviour.first_label_unlucky]
+                .map(|label| label.map_or_else(|| "–".to_owned(), number));
             let _ = write!(
                 page,
                 "<tr><td>{}</td><td>{}</td><td>{}</td><td>{returns}</td><td>{first}</td><td>{lucky}</td><td>{unlucky}</td></tr>",
@@ -285,7 +281,8 @@ fn cluster_table(compared: &Compared, page: &mut String) {
 
 /// Settings, and how to run it again.
 fn again(compared: &Compared, page: &mut String) {
-    let _ = write!(page, "<h3>Run it again</h3><pre>{}</pre>", escape(&compared.command()));
+    let _ =
+        write!(page, "<h3>Run it again</h3><pre>{}</pre>", escape(&compared.comparison.command()));
     if let Some(run) = compared.runs.first() {
         let _ = write!(
             page,

@@ -77,6 +77,8 @@ pub struct Reproduction {
 impl Reproduction {
     /// The file of Figure 1's table.
     pub const FIGURE_1: &str = "figure1.json";
+    /// The file of what became of the claims.
+    pub const CLAIMS: &str = "claims.json";
     /// The folder of shares of the data.
     pub const SCALING: &str = "scaling";
 
@@ -158,7 +160,7 @@ impl Reproduction {
         }));
         sources.push(("scaling.json".to_owned(), folder.join(Self::SCALING).join(Scaling::FILE)));
         sources.push((Self::FIGURE_1.to_owned(), folder.join(Self::FIGURE_1)));
-        sources.push(("claims.json".to_owned(), folder.join("claims.json")));
+        sources.push((Self::CLAIMS.to_owned(), folder.join(Self::CLAIMS)));
         let mut documents = Vec::new();
         for (name, path) in sources.into_iter().filter(|(_, path)| path.exists()) {
             let bytes = fs::read(&path)
@@ -180,7 +182,7 @@ fn beta_folders(folder: &Path) -> Vec<f64> {
 }
 
 /// What the gambles return on average, conditioned on a return.
-pub(crate) const FIGURE_1_TRUTH: [(f64, f64); 4] =
+pub const FIGURE_1_TRUTH: [(f64, f64); 4] =
     [(-15.0, -5.0), (-6.0, -2.5), (1.0, -1.0 / 6.0), (5.0, -5.0)];
 
 /// What was achieved for a target, over seeds.

@@ -6,6 +6,19 @@ use super::Config;
 use crate::error::Error;
 
 impl Config {
+    /// The settings that differ from another configuration's, as `key=value`.
+    pub fn changes_from(&self, other: &Config) -> Vec<String> {
+        let flat = |config: &Config| {
+            let mut pairs = Vec::new();
+            if let Ok(table) = Table::try_from(config) {
+                flatten("", &table, &mut pairs);
+            }
+            pairs
+        };
+        let theirs = flat(other);
+        flat(self).into_iter().filter(|pair| !theirs.contains(pair)).collect()
+    }
+
     /// Changes what a TOML document says, then what `key=value` pairs say (`cluster.beta_act=0.02`).
     pub fn changed(&self, document: Option<&str>, pairs: &[String]) -> Result<Self, Error> {
         let mut table = Table::try_from(self).map_err(|error| Error::Config(error.to_string()))?;
@@ -79,6 +92,17 @@ fn keys(table: &Table) -> String {
     table.keys().cloned().collect::<Vec<_>>().join(", ")
 }
 
+/// Every setting of a table as `key=value`.
+fn flatten(prefix: &str, table: &Table, pairs: &mut Vec<String>) {
+    for (key, value) in table {
+        match value {
+            Value::Table(table) => flatten(&format!("{prefix}{key}."), table, pairs),
+            Value::String(text) => pairs.push(format!("{prefix}{key}={text}")),
+            other => pairs.push(format!("{prefix}{key}={other}")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +122,14 @@ mod tests {
         assert_eq!(config.cluster.transition, TransitionInput::History);
         assert_eq!(config.returns.scale, 2.0);
         assert_eq!(config.cluster.rep_size, 8);
+        // And back: what was changed is what differs.
+        let changes = config.changes_from(&Config::preset(Preset::Quick, Some("gambling")));
+        assert_eq!(
+            changes,
+            ["cluster.beta_act=1.0", "cluster.transition=history", "returns.scale=2.0"]
+        );
+        let again: Vec<&str> = changes.iter().map(String::as_str).collect();
+        assert_eq!(changed(&again).unwrap(), config);
     }
 
     #[test]

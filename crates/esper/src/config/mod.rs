@@ -164,7 +164,7 @@ pub struct MlpPolicyConfig {
     /// The most that the norm of all gradients together may be; larger ones are scaled down.
     pub max_norm: f64,
     /// Noise on labels while training, in units of their deviation. Labels that follow from state and action leave gaps
-    /// between them; noise lets a policy make sense of a target within or beyond them.
+    /// between them; noise lets a policy make sense of targets in those gaps, and in states where labels are lower.
     #[serde(default)]
     pub label_noise: f64,
 }

@@ -41,3 +41,10 @@ pub struct Outcome {
     /// The episode was cut while the world could have gone on.
     pub truncated: bool,
 }
+
+impl Outcome {
+    /// Whether something would have followed.
+    fn is_cut(self) -> bool {
+        self.truncated && !self.terminated
+    }
+}

@@ -114,7 +114,7 @@ pub struct Update {
     pub episodes: usize,
     /// The sum of the returns of those episodes.
     pub returns: f64,
-    /// The mean of the critic's squared errors, in units of the returns' deviation.
+    /// The mean of the critic's squared errors.
     pub value_loss: f64,
     /// The mean entropy of the policy in nats.
     pub entropy: f64,
@@ -144,6 +144,11 @@ impl<W: Worlds> Ppo<W> {
             return Err(Error::Unsuitable(format!(
                 "an expert can be trained where there is one choice among actions; here an action is {action}"
             )));
+        }
+        if worlds.copies() == 0 || config.horizon == 0 || config.epochs == 0 || config.batch == 0 {
+            return Err(Error::Config(
+                "worlds, horizon, epochs and batch have to be at least 1".to_owned(),
+            ));
         }
         let interface = Interface {
             observation: Encoding::unscaled(&observation),
@@ -234,7 +239,7 @@ impl<W: Worlds> Ppo<W> {
                 everywhere.iter().map(|&copy| self.worlds.outcome(copy)).collect();
             // What an episode that was cut would still have been worth.
             let cut: Vec<usize> =
-                everywhere.iter().copied().filter(|&copy| outcomes[copy].truncated).collect();
+                everywhere.iter().copied().filter(|&copy| outcomes[copy].is_cut()).collect();
             let mut worth = vec![0.0; copies];
             if !cut.is_empty() {
                 let values = evaluate(&critic, encoding, self.worlds.observations(), &cut);

@@ -1,6 +1,6 @@
 //! What labels came out like: for people to look at, never for learning.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use esper_data::Dataset;
 use serde::{Deserialize, Serialize};
@@ -46,10 +46,11 @@ pub struct BehaviourLabels {
     pub mean_label: f64,
     /// The mean label of first steps.
     pub first_label: f64,
-    /// The same of episodes that returned more than the behaviour does on average: equal, if labels know no luck.
-    pub first_label_lucky: f64,
+    /// The same of episodes that returned more than the behaviour does on average, if there are any. Equal, if labels know
+    /// no luck.
+    pub first_label_lucky: Option<f64>,
     /// The same of the other episodes.
-    pub first_label_unlucky: f64,
+    pub first_label_unlucky: Option<f64>,
     /// The mean label by time.
     pub times: Vec<TimeLabel>,
 }
@@ -72,7 +73,7 @@ pub struct ClusterUse {
     pub categories: Vec<u32>,
     /// The share of steps it is the most likely cluster of.
     pub share: f64,
-    /// How those steps divide among the behaviours, in their order.
+    /// How those steps divide among the behaviours that have episodes, in their order.
     pub behaviours: Vec<f64>,
     /// The mean of their labels.
     pub label: f64,
@@ -100,14 +101,18 @@ impl Labelled {
         let first_steps = (0..data.episodes()).map(|episode| data.episode_steps(episode).start);
         let names = data.provenance().names.clone();
         let names = if names.is_empty() { vec![String::new()] } else { names };
+        let makers: BTreeSet<usize> =
+            (0..data.episodes()).map(|episode| maker(data, episode)).collect();
+        let present: Vec<usize> = makers.into_iter().collect();
         Labelled {
             first: Histogram::of(first_steps.map(label), range),
             all: Histogram::of((0..data.steps()).map(label), range),
-            behaviours: (0..names.len())
-                .filter_map(|at| behaviour(data, &labels.values, &returns, at, &names[at]))
+            behaviours: present
+                .iter()
+                .filter_map(|&at| behaviour(data, &labels.values, &returns, at, &names[at]))
                 .collect(),
             clusters: labels.clusters.as_ref().map_or_else(Vec::new, |clusters| {
-                cluster_use(data, &labels.values, clusters, names.len())
+                cluster_use(data, &labels.values, clusters, &present)
             }),
         }
     }
@@ -148,6 +153,9 @@ fn behaviour(
     let mean_return = mean(episodes.iter().map(|&episode| returns[episode]).collect());
     let (lucky, unlucky): (Vec<usize>, Vec<usize>) =
         episodes.iter().partition(|&&episode| returns[episode] > mean_return);
+    let of_some = |episodes: &[usize]| {
+        (!episodes.is_empty()).then(|| mean(episodes.iter().map(first).collect()))
+    };
     let longest = episodes.iter().map(|&episode| data.length(episode)).max().unwrap_or(0);
     let mut times: Vec<usize> = (0..TIMES).map(|at| at * longest / TIMES).collect();
     times.dedup();
@@ -163,8 +171,8 @@ fn behaviour(
         mean_return,
         mean_label: mean(episodes.iter().map(over_steps).collect()),
         first_label: mean(episodes.iter().map(first).collect()),
-        first_label_lucky: mean(lucky.iter().map(first).collect()),
-        first_label_unlucky: mean(unlucky.iter().map(first).collect()),
+        first_label_lucky: of_some(&lucky),
+        first_label_unlucky: of_some(&unlucky),
         times: times.into_iter().map(at_time).collect(),
     })
 }
@@ -173,7 +181,7 @@ fn cluster_use(
     data: &Dataset,
     labels: &[f32],
     clusters: &Clusters,
-    behaviours: usize,
+    present: &[usize],
 ) -> Vec<ClusterUse> {
     #[derive(Clone)]
     struct Sums {
@@ -181,6 +189,7 @@ fn cluster_use(
         labels: f64,
     }
     let mut uses: HashMap<Vec<u32>, Sums> = HashMap::new();
+    let behaviours = present.iter().max().map_or(1, |most| most + 1);
     let nothing = Sums { steps: vec![0; behaviours], labels: 0.0 };
     for episode in 0..data.episodes() {
         for step in data.episode_steps(episode) {
@@ -194,7 +203,7 @@ fn cluster_use(
         .into_iter()
         .map(|(categories, Sums { steps, labels })| {
             let count = steps.iter().sum::<usize>() as f64;
-            let behaviours = steps.iter().map(|&steps| steps as f64 / count).collect();
+            let behaviours = present.iter().map(|&at| steps[at] as f64 / count).collect();
             ClusterUse { categories, share: count / total, behaviours, label: labels / count }
         })
         .collect();
@@ -251,7 +260,9 @@ mod tests {
         assert_eq!((a.mean_return, a.mean_label, a.first_label), (1.0, 1.0, 1.0));
         assert_eq!((b.mean_return, b.mean_label, b.first_label), (2.0, 2.0, 2.0));
         // The labels of the second step know how it went; those of the first do not.
-        assert_eq!((b.first_label_lucky, b.first_label_unlucky), (2.0, 2.0));
+        assert_eq!((b.first_label_lucky, b.first_label_unlucky), (Some(2.0), Some(2.0)));
+        // No episode of `a` returned more than `a` does on average.
+        assert_eq!((a.first_label_lucky, a.first_label_unlucky), (None, Some(1.0)));
         assert_eq!(b.times.iter().map(|time| time.label).collect::<Vec<_>>(), [2.0, 2.0]);
         let [often, seldom] = &labelled.clusters[..] else { panic!("two clusters") };
         assert_eq!((&often.categories[..], &often.behaviours[..]), (&[1][..], &[0.0, 1.0][..]));

@@ -21,14 +21,21 @@ use crate::trajectories::Trajectories;
 /// What is known about a clustering without the world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Clustering {
+    /// Which attempt it is, the first being 1; phases of later ones have its number in their names.
+    #[serde(default = "first_attempt")]
+    pub attempt: usize,
     /// How much the clusters help to predict the next state.
     pub leakage: Leakage,
-    /// The mean of -log p(a_t | s_t, I).
+    /// The mean of -log p(a_t | s_t, I), with clusters drawn as phase 1 draws them.
     pub action_loss: f64,
     /// Clusters (most likely ones) that at least one in a thousand steps has.
     pub clusters_used: usize,
     /// How many equally common clusters would be as hard to guess: e to the entropy.
     pub clusters_effective: f64,
+}
+
+fn first_attempt() -> usize {
+    1
 }
 
 /// How much clusters help a fresh predictor to predict the next state of held-out trajectories.
@@ -58,14 +65,23 @@ impl Leakage {
     }
 }
 
+/// The name of a phase in an attempt.
+pub(crate) fn phase_of(name: &str, attempt: usize) -> String {
+    match attempt {
+        1 => name.to_owned(),
+        _ => format!("{name}-{attempt}"),
+    }
+}
+
 /// Measures a clustering on held-out trajectories.
 pub(crate) fn examine(
     context: &Context<'_>,
     config: &Config,
     theta: &Theta,
     clusters: &Clusters,
-    phase: &str,
+    attempt: usize,
 ) -> Result<Clustering, Error> {
+    let phase = &phase_of("leakage", attempt);
     let leakage = leakage(context, config, clusters, phase)?;
     let (theta, device) = (theta.valid(), Device::flex());
     let seed = context.seed.named(phase).named("actions");
@@ -89,6 +105,7 @@ pub(crate) fn examine(
     let mut entropies: Vec<f64> = shares.clone().map(|share| -share * share.ln()).collect();
     entropies.sort_by(f64::total_cmp);
     Ok(Clustering {
+        attempt,
         leakage,
         action_loss: action_sum / steps as f64,
         clusters_used: shares.filter(|&share| share >= 1e-3).count(),

@@ -17,7 +17,7 @@ pub use leakage::{Clustering, Leakage};
 use esper_nn::to_safetensors;
 
 use self::cluster::{Theta, train_clusters};
-use self::leakage::examine;
+use self::leakage::{examine, phase_of};
 use self::returns::ReturnPredictor;
 use super::{Context, Findings, LabelCalibration, Labels, Relabel};
 use crate::config::{Assign, Config};
@@ -73,11 +73,8 @@ impl Esper {
         let categories = config.cluster.rep_size / config.cluster.rep_groups;
         let mut taken: Option<Tried> = None;
         for attempt in 1..=config.cluster.attempts {
-            let phase = |name: &str| match attempt {
-                1 => name.to_owned(),
-                _ => format!("{name}-{attempt}"),
-            };
-            let theta = train_clusters(context, &config.cluster, &phase("cluster"))?;
+            let phase = phase_of("cluster", attempt);
+            let theta = train_clusters(context, &config.cluster, &phase)?;
             let mut clusters = Clusters::assign(
                 &theta.clusters,
                 context.data,
@@ -89,7 +86,7 @@ impl Esper {
             if config.cluster.assign == Assign::Trajectory {
                 clusters.take_first(context.data);
             }
-            let clustering = examine(context, config, &theta, &clusters, &phase("leakage"))?;
+            let clustering = examine(context, config, &theta, &clusters, attempt)?;
             let new = Tried { theta, clusters, clustering, rejected: Vec::new() };
             taken = Some(match taken {
                 None => new,
