@@ -1,7 +1,7 @@
 //! The figures of a report.
 
 use super::figure::{Axis, Colour, Dot, Figure, Mark, Panel, Series};
-use super::gather::{Compared, Scaled};
+use super::gather::{Compared, Run, Scaled};
 use crate::results::{MeanStd, MethodResults};
 use crate::sweep::SweepEntry;
 use crate::text::number;
@@ -206,8 +206,11 @@ fn trained_on(compared: &Compared, x: &Axis) -> Option<Panel> {
     })
 }
 
+/// A seed, and points of something over the steps of its training.
+type Curve = (u64, Vec<[f64; 2]>);
+
 /// A panel of one measure, a line a seed; `None` if nothing was measured.
-fn curve_panel(label: &str, curves: &[(u64, Vec<[f64; 2]>)]) -> Option<Panel> {
+fn curve_panel(label: &str, curves: &[Curve]) -> Option<Panel> {
     let points = || curves.iter().flat_map(|(_, points)| points);
     points().next()?;
     let x = Axis::around("step", points().map(|point| point[0]));
@@ -234,18 +237,16 @@ fn taken(method: &MethodResults, seed: u64) -> String {
 /// Losses and leakage while a method was trained.
 pub(super) fn curves(compared: &Compared, method: &MethodResults) -> Option<Figure> {
     let runs: Vec<_> = compared.runs_of(&method.method).collect();
-    let over_seeds =
-        |of: &dyn Fn(&super::gather::Run) -> Vec<[f64; 2]>| -> Vec<(u64, Vec<[f64; 2]>)> {
-            runs.iter().map(|run| (run.seed, of(run))).collect()
-        };
-    let clustering =
-        |run: &super::gather::Run, metric: &str| run.curve(&taken(method, run.seed), metric);
-    let difference = |run: &super::gather::Run| {
+    let over_seeds = |of: &dyn Fn(&Run) -> Vec<[f64; 2]>| -> Vec<Curve> {
+        runs.iter().map(|run| (run.seed, of(run))).collect()
+    };
+    let clustering = |run: &Run, metric: &str| run.curve(&taken(method, run.seed), metric);
+    let difference = |run: &Run| {
         let with = clustering(run, "transition_loss");
         let without = clustering(run, "baseline_loss");
         without.iter().zip(with).map(|(without, with)| [without[0], without[1] - with[1]]).collect()
     };
-    let measures: [(&str, Vec<(u64, Vec<[f64; 2]>)>); 6] = [
+    let measures: [(&str, Vec<Curve>); 6] = [
         ("action loss", over_seeds(&|run| clustering(run, "action_loss"))),
         ("transition loss", over_seeds(&|run| clustering(run, "transition_loss"))),
         ("leak while training", over_seeds(&difference)),

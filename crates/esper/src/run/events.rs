@@ -114,8 +114,9 @@ mod tests {
     #[test]
     fn checksums_are_castagnolis() {
         assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
-        let turned = 0x8a91_36aau32 >> 15 | 0x8a91_36aau32 << 17;
-        assert_eq!(masked_checksum(&[0; 32]), turned.wrapping_add(0xa282_ead8));
+        // Its lower 15 bits, 0x36aa, in front of the upper 17, 0x11522; and moved.
+        let turned = (0x36aa << 17) | 0x1_1522;
+        assert_eq!(masked_checksum(&[0; 32]), 0xa282_ead8u32.wrapping_add(turned));
     }
 
     /// Written out by hand after the protocol buffers' definition.
