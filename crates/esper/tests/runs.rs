@@ -173,6 +173,17 @@ fn assert_reproducible(plan: &Plan, stops: &[usize]) {
     let other = Plan { seed: 4, ..plan.clone() };
     let error = RunFolder::resume(one.path(), &other, &id).unwrap_err().to_string();
     assert!(error.contains("another seed"), "{error}");
+    let mut other = plan.clone();
+    other.config.discount = 0.5;
+    let error = RunFolder::resume(one.path(), &other, &id).unwrap_err().to_string();
+    assert!(error.contains("another configuration"), "{error}");
+    // Settings that the method makes no use of may change.
+    let mut same = plan.clone();
+    match plan.method {
+        Method::Cql => same.config.cluster.steps += 1,
+        _ => same.config.cql.steps += 1,
+    }
+    RunFolder::resume(one.path(), &same, &id).unwrap();
     let error = RunFolder::create(one.path(), plan, &id).unwrap_err().to_string();
     assert!(error.contains("exists"), "{error}");
 }

@@ -31,7 +31,7 @@ pub struct Series {
     pub name: String,
 }
 
-/// What has a colour of its own, the same in every figure.
+/// A method has its own colour, the same in every figure; other things count through all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     /// The first four are the methods.

@@ -157,7 +157,7 @@ impl RunFolder {
     pub fn resume(path: &Path, plan: &Plan, data: &DataId) -> Result<Self, Error> {
         let folder = Self::open(path)?;
         let (theirs, ours) = (folder.manifest()?, Manifest::of(plan, data));
-        let same_config = folder.config()? == plan.config;
+        let same_config = plan.used(folder.config()?) == plan.used(plan.config.clone());
         let different = match () {
             () if theirs.version != ours.version => "version of the program",
             () if theirs.method != ours.method => "method",

@@ -28,7 +28,7 @@ pub use folder::{Agents, DataId, Manifest, Record, RunFolder, Summary};
 pub use labelled::{BehaviourLabels, ClusterUse, Histogram, Labelled, TimeLabel};
 
 use crate::agent::Agent;
-use crate::config::Config;
+use crate::config::{Config, Preset};
 use crate::error::Error;
 use crate::policy::{LabelInput, MlpPolicy, Support, TrainingSet, TransformerPolicy};
 use crate::relabel::esper::Esper;
@@ -192,6 +192,29 @@ impl Plan {
             value::check(data)?;
         }
         self.split(data).map(|_| ())
+    }
+
+    /// A configuration without what this plan makes no use of: settings of other methods may change.
+    fn used(&self, config: Config) -> Config {
+        let other = Config::preset(Preset::Quick, None);
+        let labels = self.method == Method::Esper;
+        let policy = |kind: PolicyKind| self.method.has_policy() && self.policy == kind;
+        let values = self.method == Method::Cql;
+        Config {
+            discount: config.discount,
+            held_out: config.held_out,
+            cluster: if labels { config.cluster } else { other.cluster },
+            leakage: if labels { config.leakage } else { other.leakage },
+            returns: if labels { config.returns } else { other.returns },
+            mlp: if policy(PolicyKind::Mlp) { config.mlp } else { other.mlp },
+            transformer: match policy(PolicyKind::Transformer) {
+                true => config.transformer,
+                false => other.transformer,
+            },
+            bc: if self.method == Method::Bc { config.bc } else { other.bc },
+            cql: if values { config.cql } else { other.cql },
+            cql_continuous: if values { config.cql_continuous } else { other.cql_continuous },
+        }
     }
 
     fn split(&self, data: &Dataset) -> Result<Split, Error> {
