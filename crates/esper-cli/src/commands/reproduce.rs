@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::ValueEnum;
 use esper::run::{Method, PolicyKind, RunFolder};
 use esper_eval::report::{Report, to_png};
-use esper_eval::reproduction::{Asked, BetaPoint, FIGURE_1_TRUTH, Reproduction};
+use esper_eval::reproduction::{Asked, Betas, FIGURE_1_TRUTH, Reproduction};
 use esper_eval::{Evaluation, run_name};
 use esper_tasks::Task;
 
@@ -69,8 +69,16 @@ enum PartName {
     Scaling,
 }
 
-/// What reconstructing actions is worth, over six orders of magnitude; the adversary's worth is one.
-const BETAS: [f64; 7] = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0];
+/// What reconstructing actions and hiding randomness are worth: from nothing but actions to the paper's, and beyond.
+const BETAS: [Betas; 7] = [
+    Betas { act: 0.01, adv: 0.0 },
+    Betas { act: 0.01, adv: 0.001 },
+    Betas { act: 0.01, adv: 0.01 },
+    Betas { act: 0.01, adv: 0.1 },
+    Betas { act: 0.01, adv: 1.0 },
+    Betas { act: 1.0, adv: 1.0 },
+    Betas { act: 0.001, adv: 1.0 },
+];
 
 /// The shares of the data.
 const FRACTIONS: [f64; 5] = [0.05, 0.1, 0.25, 0.5, 1.0];
@@ -134,7 +142,7 @@ impl Work<'_> {
                 self.table(Task::Gambling, Transformer, &without, seeds)
             }
             PartName::Figure1 => self.figure_1(),
-            PartName::Beta => BETAS.iter().try_for_each(|&beta| self.beta(beta)),
+            PartName::Beta => BETAS.iter().try_for_each(|&betas| self.beta(betas)),
             PartName::ConnectFour => self.table(Task::ConnectFour, Mlp, &with_cql, seeds),
             PartName::ConnectFourTransformer => {
                 self.table(Task::ConnectFour, Transformer, &without, seeds)
@@ -245,13 +253,14 @@ impl Work<'_> {
         evaluation.map_err(failed)?.ok_or_else(Failure::interrupted)
     }
 
-    /// ESPER on gambling where telling actions is worth more or less. Whatever clustering comes out is taken.
-    fn beta(&self, beta: f64) -> Result<(), Failure> {
-        let folder = self.arguments.out.join(BetaPoint::folder(beta));
+    /// ESPER on gambling with other worths. Whatever clustering comes out is taken.
+    fn beta(&self, betas: Betas) -> Result<(), Failure> {
+        let folder = self.arguments.out.join(betas.folder());
         let methods = [Method::Esper];
         let seeds = self.arguments.seeds;
         let mut compare = self.compare(Task::Gambling, PolicyKind::Mlp, &methods, seeds, &folder);
-        compare.config.cluster.beta_act = beta;
+        compare.config.cluster.beta_act = betas.act;
+        compare.config.cluster.beta_adv = betas.adv;
         compare.config.cluster.attempts = 1;
         compare.run(self.output).map(|_| ())
     }

@@ -25,27 +25,47 @@ pub struct Asked {
     pub stderr: f64,
 }
 
-/// ESPER with one worth of reconstructing actions.
+/// ESPER with certain worths of reconstructing actions and of hiding the world's randomness.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BetaPoint {
-    /// That worth.
-    pub beta_act: f64,
+    /// What they are worth.
+    pub betas: Betas,
     /// How much clusters help to predict the world, over seeds.
     pub leakage: MeanStd,
     /// What the target gets that is chosen offline, over seeds.
     pub offline_return: MeanStd,
 }
 
-impl BetaPoint {
-    /// The folder of a worth.
-    pub fn folder(beta_act: f64) -> PathBuf {
-        Path::new(BETA).join(beta_act.to_string())
+/// What reconstructing actions and hiding the world's randomness are worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Betas {
+    /// Reconstructing actions.
+    pub act: f64,
+    /// Hiding the world's randomness.
+    pub adv: f64,
+}
+
+impl Betas {
+    /// The folder of a run with these.
+    pub fn folder(self) -> PathBuf {
+        Path::new(BETA).join(self.name())
     }
 
-    fn of(beta_act: f64, results: &Results) -> Option<Self> {
+    fn name(self) -> String {
+        format!("act-{}-adv-{}", self.act, self.adv)
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        let (act, adv) = name.strip_prefix("act-")?.split_once("-adv-")?;
+        Some(Betas { act: act.parse().ok()?, adv: adv.parse().ok()? })
+    }
+}
+
+impl BetaPoint {
+    fn of(betas: Betas, results: &Results) -> Option<Self> {
         let esper = results.methods.first()?;
         let leakage = MeanStd::of(esper.runs.iter().filter_map(|run| run.leakage))?;
-        Some(BetaPoint { beta_act, leakage, offline_return: esper.offline_return? })
+        Some(BetaPoint { betas, leakage, offline_return: esper.offline_return? })
     }
 }
 
@@ -68,7 +88,7 @@ pub struct Reproduction {
     pub tables: Vec<Compared>,
     /// Figure 1's table.
     pub figure_1: Vec<Asked>,
-    /// Gambling with several worths of reconstructing actions, the smallest first.
+    /// Gambling with several worths of reconstructing actions and hiding randomness.
     pub betas: Vec<BetaPoint>,
     /// 2048 with shares of the data.
     pub scaled: Option<Scaled>,
@@ -100,10 +120,7 @@ impl Reproduction {
         let figure_1 = if figure_1.exists() { read_json(figure_1)? } else { Vec::new() };
         let mut betas = Vec::new();
         for beta in beta_folders(folder) {
-            betas.extend(BetaPoint::of(
-                beta,
-                &Results::read(&folder.join(BetaPoint::folder(beta)))?,
-            ));
+            betas.extend(BetaPoint::of(beta, &Results::read(&folder.join(beta.folder()))?));
         }
         let scaling = folder.join(Self::SCALING);
         let scaled = match scaling.join(Scaling::FILE).exists() {
@@ -156,7 +173,7 @@ impl Reproduction {
             })
             .collect();
         sources.extend(beta_folders(folder).into_iter().map(|beta| {
-            (format!("beta-{beta}.json"), folder.join(BetaPoint::folder(beta)).join(Results::FILE))
+            (format!("beta-{}.json", beta.name()), folder.join(beta.folder()).join(Results::FILE))
         }));
         sources.push(("scaling.json".to_owned(), folder.join(Self::SCALING).join(Scaling::FILE)));
         sources.push((Self::FIGURE_1.to_owned(), folder.join(Self::FIGURE_1)));
@@ -172,12 +189,12 @@ impl Reproduction {
 }
 
 /// The worths that there are results of, the smallest first.
-fn beta_folders(folder: &Path) -> Vec<f64> {
+fn beta_folders(folder: &Path) -> Vec<Betas> {
     let entries = fs::read_dir(folder.join(BETA)).into_iter().flatten().flatten();
     let complete = entries.filter(|entry| entry.path().join(Results::FILE).exists());
-    let mut betas: Vec<f64> =
-        complete.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    betas.sort_by(f64::total_cmp);
+    let mut betas: Vec<Betas> =
+        complete.filter_map(|entry| Betas::named(entry.file_name().to_str()?)).collect();
+    betas.sort_by(|a, b| a.adv.total_cmp(&b.adv).then(a.act.total_cmp(&b.act)));
     betas
 }
 
@@ -234,8 +251,9 @@ fn beta_figure(betas: &[BetaPoint]) -> Figure {
         error: point.offline_return.std,
         solid: true,
         says: format!(
-            "worth of actions {}: leakage {:.4} ± {:.4}, return {:.2} ± {:.2}",
-            point.beta_act,
+            "actions worth {}, hiding worth {}: leakage {:.4} ± {:.4}, return {:.2} ± {:.2}",
+            point.betas.act,
+            point.betas.adv,
             point.leakage.mean,
             point.leakage.std,
             point.offline_return.mean,
@@ -252,12 +270,14 @@ fn beta_figure(betas: &[BetaPoint]) -> Figure {
         y: Axis::around("offline return", dots.iter().map(|dot| dot.at[1])),
         marks: vec![Mark::Dots { colour: Colour::Esper, dots }],
     };
-    let heading = ["beta_act", "leakage", "std", "offline_return", "std"];
+    let heading = ["beta_act", "beta_adv", "leakage", "std", "offline_return", "std"];
     let mut data = vec![heading.map(str::to_owned).to_vec()];
     data.extend(betas.iter().map(|point| {
-        let BetaPoint { beta_act, leakage, offline_return } = point;
+        let BetaPoint { betas, leakage, offline_return } = point;
         let MeanStd { mean, std } = offline_return;
-        [*beta_act, leakage.mean, leakage.std, *mean, *std].map(|n| n.to_string()).to_vec()
+        [betas.act, betas.adv, leakage.mean, leakage.std, *mean, *std]
+            .map(|n| n.to_string())
+            .to_vec()
     }));
     Figure {
         name: "gambling-beta".to_owned(),
