@@ -151,9 +151,9 @@ impl Reproduction {
         }
         if !self.betas.is_empty() {
             others.push((
-                "What leaks costs".to_owned(),
+                "Dynamics loss against performance".to_owned(),
                 "ESPER on gambling, where telling actions is worth more or less against hiding the world's randomness. \
-                 Clusters that help to foresee the world make labels that promise luck."
+                 The paper finds that clusters which help to foresee the world perform worse."
                     .to_owned(),
                 beta_figure(&self.betas),
             ));
