@@ -147,6 +147,37 @@ fn training_and_asking() {
     refused(&esper(here, &["eval", "run"]), 1, "not complete");
 }
 
+/// Records of an event file: a length, its checksum, so many bytes, theirs.
+fn events(mut bytes: &[u8]) -> usize {
+    let mut records = 0;
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        bytes = &rest[4 + u64::from_le_bytes(*length) as usize + 4..];
+        records += 1;
+    }
+    records
+}
+
+/// Event files hold all that was measured, also when they are first asked for while going on.
+#[test]
+fn tensorboard_sees_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    json(&esper(here, &["collect", "gambling", "--steps", "4000", "--json"]));
+    let train = |more: &[&str]| {
+        let command = ["train", "gambling.parquet", "--out", "run", "--json"];
+        json(&small(here, &[&command[..], more].concat()));
+        let read = |file: &str| fs::read(here.join("run").join(file));
+        let lines = read("metrics.jsonl").unwrap().iter().filter(|&&b| b == b'\n').count();
+        (lines, read("events.out.tfevents.esper").ok().map(|bytes| events(&bytes)))
+    };
+    let (lines, none) = train(&[]);
+    assert!(lines > 3 && none.is_none());
+    // One that says what the file is, and one a line.
+    assert_eq!(train(&["--resume", "--tensorboard"]), (lines, Some(1 + lines)));
+    fs::remove_dir_all(here.join("run")).unwrap();
+    assert_eq!(train(&["--tensorboard"]), (lines, Some(1 + lines)));
+}
+
 #[test]
 fn misuse_is_explained() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,12 +3,11 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use serde_json::Value;
 
-use common::{esper, json, refused, small, stderr};
+use common::{attributes, esper, json, refused, shown_in_browser, small, stderr};
 
 /// A small comparison, its results and its page.
 fn compared(folder: &Path) -> (Value, String) {
@@ -24,12 +23,6 @@ const FIGURES: [&str; 5] = [
     "gambling-mlp-rvs-training",
     "gambling-mlp-cql-training",
 ];
-
-/// The value of an attribute in every element that has it, in order.
-fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
-    let start = format!(" {name}=\"");
-    page.split(&start).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
-}
 
 /// Every number of the table on the page is the one in results.json, to the last digit.
 fn page_agrees(page: &str, results: &Value) {
@@ -105,60 +98,13 @@ fn tables_fit_the_terminal() {
     }
 }
 
-/// Chromium, if the machine has it.
-fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let mut places =
-        std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name)));
-    places.find(|place| place.is_file())
-}
-
-/// Opened from disk at the width of a desk and of a phone: no word of complaint on the console, the script has run, every
-/// figure has a size, nothing is wider than the window, and the numbers are those of the results.
+/// Opened from disk at the width of a desk and of a phone: every figure has a size, pointing at a mark says what it is,
+/// nothing is wider than the window, and the numbers are those of the results.
 #[test]
 fn a_browser_shows_it() {
-    let Some(browser) = browser() else {
-        eprintln!("there is no Chromium on the path: the page is not tested in a browser");
-        return;
-    };
     let folder = tempfile::tempdir().unwrap();
     let (results, page) = compared(folder.path());
-    // Asked from within: how large things are.
-    let probe = "<script>addEventListener('load', () => { \
-        const figures = [...document.querySelectorAll('svg[data-figure]')]; \
-        document.body.dataset.shown = figures.filter((f) => f.getBoundingClientRect().height > 60).length; \
-        document.body.dataset.overflow = document.documentElement.scrollWidth - window.innerWidth; \
-        document.body.dataset.titles = document.querySelectorAll('[data-says] > title').length; \
-        const dot = document.querySelector('circle[data-says]'); \
-        const box = dot.getBoundingClientRect(); \
-        dot.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: box.x, clientY: box.y })); \
-        document.body.dataset.hover = document.getElementById('says').textContent === dot.dataset.says; \
-    });</script></body>";
-    let probed = folder.path().join("probed.html");
-    fs::write(&probed, page.replace("</body>", probe)).unwrap();
-    for width in [1280, 500] {
-        let output = Command::new(&browser)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"])
-            .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
-            .arg(format!("--window-size={width},900"))
-            .arg("--dump-dom")
-            .arg(format!("file://{}", probed.display()))
-            .output()
-            .expect("the browser starts");
-        let dom = String::from_utf8_lossy(&output.stdout);
-        let complaints = stderr(&output);
-        assert!(!complaints.contains("CONSOLE"), "{complaints}");
+    for dom in shown_in_browser(folder.path(), &page, FIGURES.len()) {
         page_agrees(&dom, &results);
-        let shown = |name: &str| attributes(&dom, name).first().map(|text| (*text).to_owned());
-        assert_eq!(shown("data-shown"), Some(FIGURES.len().to_string()), "{width}: {complaints}");
-        assert_eq!(shown("data-titles").as_deref(), Some("0"), "the script has run");
-        assert_eq!(
-            shown("data-hover").as_deref(),
-            Some("true"),
-            "pointing at a mark says what it is"
-        );
-        let overflow: f64 = shown("data-overflow").unwrap().parse().unwrap();
-        assert!(overflow <= 0.0, "{overflow} pixels too wide at {width}");
     }
 }

@@ -1,5 +1,7 @@
 //! Numbers as people read them.
 
+use esper::relabel::esper::Leakage;
+
 /// A whole number with separators: 1,000,000.
 pub fn count(number: usize) -> String {
     let digits = number.to_string();
@@ -21,6 +23,17 @@ pub fn number(value: f64) -> String {
     let fixed = format!("{value:.3}");
     let trimmed = fixed.trim_end_matches('0').trim_end_matches('.');
     if trimmed == "-0" { "0".to_owned() } else { trimmed.to_owned() }
+}
+
+/// A share: 5%, 0.5%.
+pub fn percent(share: f64) -> String {
+    format!("{}%", number(100.0 * share))
+}
+
+/// A leak as a share of what there is to tell, with its standard error.
+pub fn leaked(leakage: &Leakage) -> String {
+    let [mean, stderr] = leakage.share().map(|share| 100.0 * share);
+    format!("{mean:.1}% ± {stderr:.1}%")
 }
 
 #[cfg(test)]

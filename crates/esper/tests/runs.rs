@@ -222,11 +222,52 @@ fn acts_the_same(plan: &Plan) {
     assert_eq!(actions(&policy, 1e30), actions(&policy, highest));
 }
 
+/// The lowest and the highest return that was observed from any step on.
+fn returns_to_go(data: &Dataset) -> [f32; 2] {
+    let mut range = [f32::INFINITY, f32::NEG_INFINITY];
+    for episode in 0..data.episodes() {
+        let mut sum = 0.0;
+        for step in data.episode_steps(episode).rev() {
+            sum += data.rewards()[step];
+            range = [range[0].min(sum), range[1].max(sum)];
+        }
+    }
+    range
+}
+
+/// A policy that is shown labels under noise much larger than they are learns to do without them.
+#[test]
+fn noise_drowns_labels() {
+    // One step, one state: the return is the action that was taken.
+    let data = walks(300, 1, |_, action| f32::from(action));
+    let ones = |label_noise: f64| {
+        let mut plan = tiny(Method::Rvs);
+        plan.config.mlp.label_noise = label_noise;
+        plan.config.mlp.steps = 1_000;
+        let mut agent = plan.train(&data, &Unwatched).unwrap().policy.agent();
+        let places: Vec<usize> = (0..200).collect();
+        places
+            .iter()
+            .for_each(|&place| agent.begin(place, 1.0, Seed::new(0).indexed(place as u64)));
+        let mut actions = Cells::Byte(Vec::new());
+        agent.act(Cells::Byte(vec![0; 200]).view(), &places, &mut actions);
+        (0..200).filter(|&at| actions.view().category(at) == 1).count()
+    };
+    assert!(ones(0.0) > 190, "asked for 1 it takes 1: {}", ones(0.0));
+    assert!((60..=140).contains(&ones(100.0)), "as often as everybody: {}", ones(100.0));
+}
+
 /// Works, and gives labels that are numbers.
 fn learns(data: &Dataset) {
     for method in Method::ALL {
         let outcome = tiny(method).train(data, &Unwatched).unwrap();
-        assert!(outcome.labels.values.iter().all(|label| label.is_finite()));
+        let labels = &outcome.labels.values;
+        assert!(labels.iter().all(|label| label.is_finite()));
+        if method == Method::Esper {
+            // A cluster's average is not beyond what its members returned.
+            let [lowest, highest] = returns_to_go(data);
+            assert!(labels.iter().all(|label| (lowest..=highest).contains(label)));
+        }
         assert_eq!(outcome.support.is_some(), method.has_targets());
         assert!(outcome.support.is_none_or(|support| !support.sweep().is_empty()));
     }

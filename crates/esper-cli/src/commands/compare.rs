@@ -16,9 +16,9 @@ use esper_tasks::{CollectOptions, Collection, Task};
 use serde::Serialize;
 
 use super::collect::{play, share};
-use super::learning::{Ask, Job, PresetName, evaluate, failure, leakage_text, user_stop};
+use super::learning::{Ask, Job, PresetName, evaluate, failure, user_stop};
 use super::report;
-use crate::output::{Failure, Output, number};
+use crate::output::{Failure, Output, leaked, number, percent};
 use crate::progress::{Board, duration};
 
 /// What to compare, and where to keep it.
@@ -294,11 +294,6 @@ impl Compare<'_> {
     }
 }
 
-/// A share as people write it: 5%.
-pub(super) fn percent(share: f64) -> String {
-    format!("{}%", number(100.0 * share))
-}
-
 pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder)
         .map_err(|error| Failure::error(format!("{}: {error}", folder.display())))
@@ -315,7 +310,7 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Fail
 fn told(entry: &Entry<'_>, run: &RunResults) -> String {
     let mut line = format!("{}: trained in {}", entry.name, duration(run.train_seconds));
     if let Some(clustering) = &run.findings.clustering {
-        line += &format!(", leakage {}", leakage_text(&clustering.leakage));
+        line += &format!(", leakage {}", leaked(&clustering.leakage));
     }
     line += &format!(", best return {}", number(run.evaluation.best_return));
     if let (Some(target), Some(achieved)) =

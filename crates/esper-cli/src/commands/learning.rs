@@ -9,14 +9,13 @@ use esper::agent::Agent;
 use esper::config::{Config, Preset};
 use esper::policy::Support;
 use esper::relabel::Findings;
-use esper::relabel::esper::Leakage;
 use esper::run::{DataId, EventFile, Method, Plan, PolicyKind, Record, RunFolder, Summary};
 use esper::{Checkpoint, Error, Monitor};
 use esper_data::{Dataset, Seed};
 use esper_eval::{Evaluation, Sweep, sweep};
 use esper_tasks::{BuiltIn, EnvVisitor, Task};
 
-use crate::output::{Failure, number};
+use crate::output::{Failure, leaked, number};
 use crate::progress::{Board, interrupted};
 
 /// Options of learning.
@@ -287,18 +286,12 @@ pub(super) fn failure(error: Error, go_on: &str) -> Failure {
     }
 }
 
-/// A leakage as a share of what there is to tell: 0.9% ± 0.1%.
-pub(super) fn leakage_text(leakage: &Leakage) -> String {
-    let [mean, stderr] = leakage.share().map(|share| 100.0 * share);
-    format!("{mean:.1}% ± {stderr:.1}%")
-}
-
 /// What is known about labels, in lines.
 pub(super) fn findings_text(findings: &Findings) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text += &format!("  {name:<20} {value}\n");
     if let Some(clustering) = &findings.clustering {
-        line("leakage", format!("{} of what there is to tell", leakage_text(&clustering.leakage)));
+        line("leakage", format!("{} of what there is to tell", leaked(&clustering.leakage)));
         line("action loss", number(clustering.action_loss));
         line(
             "clusters",

@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use esper_data::PendingFile;
-use esper_eval::report::{Report, ReportError, to_png};
+use esper_eval::report::{Figure, Report, ReportError, to_png};
 use esper_eval::reproduction::Reproduction;
 use serde::Serialize;
 
+use super::compare::make_folder;
 use crate::output::{Failure, Output};
 
 #[derive(clap::Args)]
@@ -41,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     write(&path, report.page().as_bytes())?;
     let mut written = Written { report: path.display().to_string(), figures: Vec::new() };
     if let Some(folder) = &arguments.figures {
-        written.figures = write_figures(&report, folder)?;
+        written.figures = write_figures(&report, folder, &[Form::Svg, Form::Png, Form::Csv])?;
     }
     output.result(&written, || {
         let figures = match &arguments.figures {
@@ -65,21 +66,47 @@ fn read(folder: &Path) -> Result<Report, ReportError> {
     }
 }
 
-/// Writes every figure in three forms; gives their paths.
-pub(super) fn write_figures(report: &Report, folder: &Path) -> Result<Vec<String>, Failure> {
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::error(format!("{}: {error}", folder.display())))?;
+/// What a figure can be written as.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    /// Lines and text.
+    Svg,
+    /// Pixels.
+    Png,
+    /// The numbers behind it.
+    Csv,
+}
+
+impl Form {
+    fn ending(self) -> &'static str {
+        match self {
+            Form::Svg => "svg",
+            Form::Png => "png",
+            Form::Csv => "csv",
+        }
+    }
+
+    fn bytes(self, figure: &Figure) -> Result<Vec<u8>, ReportError> {
+        match self {
+            Form::Svg => Ok(figure.standalone().into_bytes()),
+            Form::Png => to_png(figure),
+            Form::Csv => Ok(figure.csv().into_bytes()),
+        }
+    }
+}
+
+/// Writes every figure in some forms; gives their paths.
+pub(super) fn write_figures(
+    report: &Report,
+    folder: &Path,
+    forms: &[Form],
+) -> Result<Vec<String>, Failure> {
+    make_folder(folder)?;
     let mut written = Vec::new();
     for figure in report.figures() {
-        let rows: Vec<String> = figure.data.iter().map(|row| row.join(",") + "\n").collect();
-        let forms = [
-            ("svg", figure.standalone().into_bytes()),
-            ("png", to_png(&figure).map_err(failed)?),
-            ("csv", rows.concat().into_bytes()),
-        ];
-        for (ending, bytes) in forms {
-            let path = folder.join(format!("{}.{ending}", figure.name));
-            write(&path, &bytes)?;
+        for form in forms {
+            let path = folder.join(format!("{}.{}", figure.name, form.ending()));
+            write(&path, &form.bytes(&figure).map_err(failed)?)?;
             written.push(path.display().to_string());
         }
     }

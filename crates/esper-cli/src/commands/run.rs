@@ -8,10 +8,10 @@ use esper_eval::{MeanStd, MethodResults, Results, Scaling, ScalingEntry};
 use esper_tasks::Task;
 
 use super::collect::{parse_fraction, parse_steps, parse_task};
-use super::compare::{Compare, percent};
+use super::compare::Compare;
 use super::learning::{Settings, default_episodes, parse_episodes, parse_method};
 use super::report;
-use crate::output::{Failure, Output, Paint, count, table};
+use crate::output::{Failure, Output, Paint, count, percent, table};
 use crate::progress::{catch_interrupts, duration};
 
 #[derive(clap::Args)]

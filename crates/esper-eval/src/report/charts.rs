@@ -2,9 +2,9 @@
 
 use super::figure::{Axis, Colour, Dot, Figure, Mark, Panel, Series};
 use super::gather::{Compared, Run, Scaled};
-use crate::results::{MeanStd, MethodResults};
+use crate::results::{MeanStd, MethodResults, ScalingEntry};
 use crate::sweep::SweepEntry;
-use crate::text::number;
+use crate::text::{number, percent};
 
 /// A method as a reader knows it.
 pub(super) fn method_name(method: &str, policy: Option<&str>) -> String {
@@ -41,6 +41,30 @@ struct Asked {
     target: f64,
     achieved: MeanStd,
     supported: bool,
+}
+
+impl Asked {
+    fn dot(&self, who: &str) -> Dot {
+        let Asked { target, achieved: MeanStd { mean, std }, supported } = *self;
+        Dot {
+            at: [target, mean],
+            error: std,
+            solid: supported,
+            says: format!(
+                "{who}: asked for {}, got {} ± {}{}",
+                number(target),
+                number(mean),
+                number(std),
+                if supported { "" } else { " (not supported)" }
+            ),
+        }
+    }
+}
+
+/// Where target and achieved return are the same, as far as both axes go.
+fn diagonal(x: &Axis, y: &Axis) -> Option<Mark> {
+    let (low, high) = (x.low.max(y.low), x.high.min(y.high));
+    (high > low).then_some(Mark::Guide { from: [low, low], to: [high, high] })
 }
 
 /// Seeds have targets of their own; between two of them, what was achieved is taken to lie on a line.
@@ -104,29 +128,15 @@ pub(super) fn targets(compared: &Compared) -> Figure {
             marks.push(Mark::Shade { from: high + margin, to: x.high });
         }
     }
-    let (low, high) = (x.low.max(y.low), x.high.min(y.high));
-    if high > low {
-        marks.push(Mark::Guide { from: [low, low], to: [high, high] });
-    }
+    marks.extend(diagonal(&x, &y));
     for method in &results.methods {
         let (name, colour) = (series(method).name, colour(&method.method));
         match with_targets.iter().find(|(other, _)| std::ptr::eq(*other, method)) {
             Some((_, asked)) => {
                 let line = asked.iter().map(|asked| [asked.target, asked.achieved.mean]).collect();
                 marks.push(Mark::Line { colour, points: line });
-                let dot = |asked: &Asked| Dot {
-                    at: [asked.target, asked.achieved.mean],
-                    error: asked.achieved.std,
-                    solid: asked.supported,
-                    says: format!(
-                        "{name}: asked for {}, got {} ± {}{}",
-                        number(asked.target),
-                        number(asked.achieved.mean),
-                        number(asked.achieved.std),
-                        if asked.supported { "" } else { " (not supported)" }
-                    ),
-                };
-                marks.push(Mark::Dots { colour, dots: asked.iter().map(dot).collect() });
+                let dots = asked.iter().map(|asked| asked.dot(&name)).collect();
+                marks.push(Mark::Dots { colour, dots });
             }
             // What cannot be asked gets the same for everything.
             None => {
@@ -379,14 +389,18 @@ pub(super) fn scaling(scaled: &Scaled) -> Figure {
         for entry in shares {
             let Some(of) = entry.results.methods.get(at) else { continue };
             let Some(best) = of.best_return else { continue };
-            let percent = 100.0 * entry.fraction;
             let says = format!(
-                "{name} with {}% of the data: {} ± {}",
-                number(percent),
+                "{name} with {} of the data: {} ± {}",
+                percent(entry.fraction),
                 number(best.mean),
                 number(best.std)
             );
-            dots.push(Dot { at: [percent, best.mean], error: best.std, solid: true, says });
+            dots.push(Dot {
+                at: [100.0 * entry.fraction, best.mean],
+                error: best.std,
+                solid: true,
+                says,
+            });
             let offline = of.offline_return.unwrap_or(best);
             let mut row = vec![method.method.clone(), entry.fraction.to_string()];
             row.push(entry.results.dataset.steps.to_string());
@@ -408,6 +422,57 @@ pub(super) fn scaling(scaled: &Scaled) -> Figure {
         title: format!("{}: best return with more data", scaled.scaling.task),
         series: methods.iter().map(series).collect(),
         panels: vec![panel],
+        data,
+    }
+}
+
+/// What was asked for against what was achieved, a panel a method and a line a share of the data.
+pub(super) fn scaling_targets(scaled: &Scaled) -> Figure {
+    let shares = &scaled.scaling.fractions;
+    let share_name = |entry: &ScalingEntry| percent(entry.fraction);
+    let mut data = vec![strings(["method", "share", "target", "achieved", "std", "supported"])];
+    let mut panels = Vec::new();
+    let methods = shares.first().map_or(&[][..], |entry| &entry.results.methods[..]);
+    for (at, method) in methods.iter().enumerate() {
+        let name = series(method).name;
+        let curves: Vec<(usize, Vec<Asked>)> = shares
+            .iter()
+            .enumerate()
+            .filter_map(|(share, entry)| Some((share, asked(entry.results.methods.get(at)?))))
+            .filter(|(_, asked)| !asked.is_empty())
+            .collect();
+        let points = || curves.iter().flat_map(|(_, asked)| asked);
+        if points().next().is_none() {
+            continue;
+        }
+        let x = Axis::around("target return", points().map(|asked| asked.target));
+        let label = format!("achieved by {name}");
+        let y = Axis::around(&label, points().map(|asked| asked.achieved.mean));
+        let mut marks: Vec<Mark> = diagonal(&x, &y).into_iter().collect();
+        for (share, asked) in &curves {
+            let (colour, of_data) = (Colour::Other(*share), share_name(&shares[*share]));
+            let points = asked.iter().map(|asked| [asked.target, asked.achieved.mean]).collect();
+            marks.push(Mark::Line { colour, points });
+            let who = format!("{name} with {of_data} of the data");
+            marks.push(Mark::Dots { colour, dots: asked.iter().map(|a| a.dot(&who)).collect() });
+            for Asked { target, achieved: MeanStd { mean, std }, supported } in asked {
+                let mut row = vec![method.method.clone(), of_data.clone()];
+                row.extend([target, mean, std].map(f64::to_string));
+                row.push(supported.to_string());
+                data.push(row);
+            }
+        }
+        panels.push(Panel { height: 200.0, x, y, marks });
+    }
+    Figure {
+        name: format!("{}-scaling-targets", scaled.scaling.task),
+        title: format!("{}: what is asked for and achieved, with more data", scaled.scaling.task),
+        series: shares
+            .iter()
+            .enumerate()
+            .map(|(at, entry)| Series { colour: Colour::Other(at), name: share_name(entry) })
+            .collect(),
+        panels,
         data,
     }
 }

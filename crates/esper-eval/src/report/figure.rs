@@ -169,6 +169,16 @@ const GAP: f64 = 16.0;
 const BELOW: f64 = 40.0;
 
 impl Figure {
+    /// The numbers behind it, as comma-separated values.
+    pub fn csv(&self) -> String {
+        let cell = |text: &String| match text.contains([',', '"', '\n', '\r']) {
+            true => format!("\"{}\"", text.replace('"', "\"\"")),
+            false => text.clone(),
+        };
+        let row = |row: &Vec<String>| row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n";
+        self.data.iter().map(row).collect()
+    }
+
     /// The figure as a part of a page, which gives it its colours.
     pub fn inline(&self) -> String {
         self.svg("")
@@ -413,6 +423,20 @@ mod tests {
         close(ticks(-0.04, 1.04, 5), &[0.0, 0.5, 1.0]);
         close(ticks(-15.8, 5.8, 8), &[-15.0, -10.0, -5.0, 0.0, 5.0]);
         close(ticks(0.0, 1.0, 8), &[0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
+    }
+
+    /// Names come from users' files: they may hold what separates values.
+    #[test]
+    fn values_are_separated_for_good() {
+        let rows = [["who", "label"], ["Ada, \"the fair\"", "0.5"]];
+        let figure = Figure {
+            name: String::new(),
+            title: String::new(),
+            series: Vec::new(),
+            panels: Vec::new(),
+            data: rows.map(|row| row.map(str::to_owned).to_vec()).to_vec(),
+        };
+        assert_eq!(figure.csv(), "who,label\n\"Ada, \"\"the fair\"\"\",0.5\n");
     }
 
     /// A point at the middle of both axes is drawn at the middle of the panel.

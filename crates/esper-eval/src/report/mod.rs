@@ -16,6 +16,7 @@ pub use png::to_png;
 use std::path::Path;
 
 use crate::results::{Comparison, Results, ResultsError, Scaling};
+use crate::text::percent;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +102,9 @@ impl Report {
             let methods = compared.results.methods.iter();
             figures.extend(methods.filter_map(|method| charts::curves(compared, method)));
         }
-        figures.extend(self.scaled.iter().map(charts::scaling));
+        for scaled in &self.scaled {
+            figures.extend([charts::scaling(scaled), charts::scaling_targets(scaled)]);
+        }
         figures.extend(self.others.iter().map(|(_, _, figure)| figure.clone()));
         figures
     }
@@ -113,10 +116,7 @@ impl Comparison {
         let Comparison { task, steps, preset, methods, policy, seeds, episodes, .. } = self;
         let mut command = format!("esper run {task}");
         if let Some(fractions) = &self.fractions {
-            let shares: Vec<String> = fractions
-                .iter()
-                .map(|share| format!("{}%", crate::text::number(100.0 * share)))
-                .collect();
+            let shares: Vec<String> = fractions.iter().copied().map(percent).collect();
             command += &format!(" --fractions {}", shares.join(","));
         }
         command += &format!(

@@ -7,7 +7,7 @@ use super::charts;
 use super::figure::{Figure, escape};
 use super::gather::{Compared, Scaled};
 use crate::results::{MeanStd, MethodResults};
-use crate::text::{count, number};
+use crate::text::{count, leaked, number};
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
@@ -232,8 +232,7 @@ fn leaks(compared: &Compared, page: &mut String) {
     let runs = compared.results.methods.iter().filter(|method| method.method == "esper");
     let found = runs.flat_map(|method| &method.runs).filter_map(|run| {
         let clustering = run.findings.clustering.as_ref()?;
-        let [mean, stderr] = clustering.leakage.share().map(|share| 100.0 * share);
-        Some(format!("seed {}: {mean:.1}% ± {stderr:.1}%", run.seed))
+        Some(format!("seed {}: {}", run.seed, leaked(&clustering.leakage)))
     });
     let found: Vec<String> = found.collect();
     if !found.is_empty() {
@@ -310,14 +309,19 @@ fn scaling(scaled: &Scaled, at: usize, page: &mut String) {
         "Best return over targets, mean and standard deviation over seeds.",
         page,
     );
+    show(
+        &charts::scaling_targets(scaled),
+        "On the dashed line what was achieved is what was asked for. The data does not say what to expect where points are \
+         hollow.",
+        page,
+    );
     let _ =
         write!(page, "<h3>Run it again</h3><pre>{}</pre>", escape(&scaled.comparison.command()));
 }
 
 /// A figure with its words, and its numbers to take home.
 fn show(figure: &Figure, words: &str, page: &mut String) {
-    let rows: Vec<String> = figure.data.iter().map(|row| row.join(",")).collect();
-    let csv = percent_encoded(&(rows.join("\n") + "\n"));
+    let csv = percent_encoded(&figure.csv());
     let svg = percent_encoded(&figure.standalone());
     let name = escape(&figure.name);
     let _ = write!(

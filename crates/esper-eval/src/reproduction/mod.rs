@@ -5,12 +5,14 @@ mod claims;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use esper::relabel::esper::Leakage;
 use serde::{Deserialize, Serialize};
 
 use crate::report::{
     Axis, Colour, Compared, Dot, Figure, Mark, Panel, Report, ReportError, Scaled, Series,
 };
-use crate::results::{MeanStd, Results, Scaling, read_json};
+use crate::results::{MeanStd, Results, RunResults, Scaling, read_json};
+use crate::text::{leaked, number};
 
 /// What one seed achieved for a target of Figure 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,15 +27,19 @@ pub struct Asked {
     pub stderr: f64,
 }
 
-/// ESPER with certain worths of reconstructing actions and of hiding the world's randomness.
+/// One ESPER agent, trained with certain worths of reconstructing actions and of hiding the world's randomness.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BetaPoint {
+pub struct Agent {
     /// What they are worth.
     pub betas: Betas,
-    /// How much clusters help to predict the world, over seeds.
-    pub leakage: MeanStd,
-    /// What the target gets that is chosen offline, over seeds.
-    pub offline_return: MeanStd,
+    /// The seed.
+    pub seed: u64,
+    /// How much its clusters help to predict the world.
+    pub leakage: Leakage,
+    /// What the target gets that is chosen offline.
+    pub offline_return: f64,
+    /// What its best target gets.
+    pub best_return: f64,
 }
 
 /// What reconstructing actions and hiding the world's randomness are worth.
@@ -41,7 +47,7 @@ pub struct BetaPoint {
 pub struct Betas {
     /// Reconstructing actions.
     pub act: f64,
-    /// Hiding the world's randomness.
+    /// Hiding the world's randomness; below zero, telling it.
     pub adv: f64,
 }
 
@@ -61,13 +67,30 @@ impl Betas {
     }
 }
 
-impl BetaPoint {
-    fn of(betas: Betas, results: &Results) -> Option<Self> {
-        let esper = results.methods.first()?;
-        let leakage = MeanStd::of(esper.runs.iter().filter_map(|run| run.leakage))?;
-        Some(BetaPoint { betas, leakage, offline_return: esper.offline_return? })
+impl Agent {
+    fn of(betas: Betas, run: &RunResults) -> Option<Self> {
+        Some(Agent {
+            betas,
+            seed: run.seed,
+            leakage: run.findings.clustering.as_ref()?.leakage,
+            offline_return: run.evaluation.offline_return?,
+            best_return: run.evaluation.best_return,
+        })
+    }
+
+    /// The loss of a dynamics model that sees the clusters.
+    fn dynamics_loss(&self) -> f64 {
+        self.leakage.baseline - self.leakage.mean
+    }
+
+    /// Whether its clusters let the dynamics model cheat.
+    fn cheats(&self) -> bool {
+        self.leakage.share()[0] > CHEATING
     }
 }
+
+/// The share of the world's randomness that clusters may tell before a dynamics model is said to cheat.
+const CHEATING: f64 = 0.1;
 
 /// Where the worths are.
 const BETA: &str = "beta";
@@ -89,7 +112,7 @@ pub struct Reproduction {
     /// Figure 1's table.
     pub figure_1: Vec<Asked>,
     /// Gambling with several worths of reconstructing actions and hiding randomness.
-    pub betas: Vec<BetaPoint>,
+    pub agents: Vec<Agent>,
     /// 2048 with shares of the data.
     pub scaled: Option<Scaled>,
 }
@@ -118,22 +141,24 @@ impl Reproduction {
         }
         let figure_1 = folder.join(Self::FIGURE_1);
         let figure_1 = if figure_1.exists() { read_json(figure_1)? } else { Vec::new() };
-        let mut betas = Vec::new();
-        for beta in beta_folders(folder) {
-            betas.extend(BetaPoint::of(beta, &Results::read(&folder.join(beta.folder()))?));
+        let mut agents = Vec::new();
+        for betas in beta_folders(folder) {
+            let results = Results::read(&folder.join(betas.folder()))?;
+            let runs = results.methods.iter().flat_map(|method| &method.runs);
+            agents.extend(runs.filter_map(|run| Agent::of(betas, run)));
         }
         let scaling = folder.join(Self::SCALING);
         let scaled = match scaling.join(Scaling::FILE).exists() {
             true => Some(Scaled::read(&scaling)?),
             false => None,
         };
-        Ok(Reproduction { tables, figure_1, betas, scaled })
+        Ok(Reproduction { tables, figure_1, agents, scaled })
     }
 
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
-        let Reproduction { tables, figure_1, betas, scaled } = self;
-        tables.is_empty() && figure_1.is_empty() && betas.is_empty() && scaled.is_none()
+        let Reproduction { tables, figure_1, agents, scaled } = self;
+        tables.is_empty() && figure_1.is_empty() && agents.is_empty() && scaled.is_none()
     }
 
     /// The one report on all of it.
@@ -149,13 +174,15 @@ impl Reproduction {
                 figure_1(&self.figure_1),
             ));
         }
-        if !self.betas.is_empty() {
+        if !self.agents.is_empty() {
             others.push((
                 "Dynamics loss against performance".to_owned(),
-                "ESPER on gambling, where telling actions is worth more or less against hiding the world's randomness. \
-                 The paper finds that clusters which help to foresee the world perform worse."
+                "ESPER agents on gambling, for which telling actions and hiding the world's randomness were worth more or \
+                 less. Where hiding is worth less than nothing, clusters gain by telling what the world will do. The dashed \
+                 line is the loss of a dynamics model that sees no clusters; left of it, clusters let it cheat. An agent whose \
+                 clusters tell who was lucky promises itself what only luck brings, asks for that, and gambles."
                     .to_owned(),
-                beta_figure(&self.betas),
+                beta_figure(&self.agents),
             ));
         }
         let scaled: Vec<Scaled> = self.scaled.into_iter().collect();
@@ -245,44 +272,63 @@ fn figure_1(asked: &[Asked]) -> Figure {
     }
 }
 
-fn beta_figure(betas: &[BetaPoint]) -> Figure {
-    let dot = |point: &BetaPoint| Dot {
-        at: [point.leakage.mean, point.offline_return.mean],
-        error: point.offline_return.std,
+fn beta_figure(agents: &[Agent]) -> Figure {
+    let dot = |agent: &Agent| Dot {
+        at: [agent.dynamics_loss(), agent.offline_return],
+        error: 0.0,
         solid: true,
         says: format!(
-            "actions worth {}, hiding worth {}: leakage {:.4} ± {:.4}, return {:.2} ± {:.2}",
-            point.betas.act,
-            point.betas.adv,
-            point.leakage.mean,
-            point.leakage.std,
-            point.offline_return.mean,
-            point.offline_return.std
+            "actions worth {}, hiding worth {}, seed {}: {} leaks, asked offline it gets {}, at best {}",
+            agent.betas.act,
+            agent.betas.adv,
+            agent.seed,
+            leaked(&agent.leakage),
+            number(agent.offline_return),
+            number(agent.best_return)
         ),
     };
-    let dots: Vec<Dot> = betas.iter().map(dot).collect();
+    let dots = |tell: bool| -> Vec<Dot> {
+        agents.iter().filter(|agent| (agent.betas.adv < 0.0) == tell).map(dot).collect()
+    };
+    let (hiding, telling) = (Colour::Esper, Colour::Rvs);
+    let without = MeanStd::of(agents.iter().map(|agent| agent.leakage.baseline));
+    let without = without.map_or(0.0, |baseline| baseline.mean);
+    let y = Axis::around("offline return", agents.iter().map(|agent| agent.offline_return));
+    let losses = agents.iter().map(Agent::dynamics_loss);
     let panel = Panel {
         height: 240.0,
-        x: Axis::around(
-            "leakage: what clusters take off the dynamics loss",
-            dots.iter().map(|dot| dot.at[0]),
-        ),
-        y: Axis::around("offline return", dots.iter().map(|dot| dot.at[1])),
-        marks: vec![Mark::Dots { colour: Colour::Esper, dots }],
+        x: Axis::around("dynamics loss with clusters", losses.chain([without])),
+        marks: vec![
+            Mark::Guide { from: [without, y.low], to: [without, y.high] },
+            Mark::Dots { colour: hiding, dots: dots(false) },
+            Mark::Dots { colour: telling, dots: dots(true) },
+        ],
+        y,
     };
-    let heading = ["beta_act", "beta_adv", "leakage", "std", "offline_return", "std"];
+    let heading = [
+        "beta_act",
+        "beta_adv",
+        "seed",
+        "dynamics_loss",
+        "dynamics_loss_without_clusters",
+        "offline_return",
+        "best_return",
+    ];
     let mut data = vec![heading.map(str::to_owned).to_vec()];
-    data.extend(betas.iter().map(|point| {
-        let BetaPoint { betas, leakage, offline_return } = point;
-        let MeanStd { mean, std } = offline_return;
-        [betas.act, betas.adv, leakage.mean, leakage.std, *mean, *std]
-            .map(|n| n.to_string())
-            .to_vec()
+    data.extend(agents.iter().map(|agent| {
+        let Agent { betas, seed, leakage, offline_return, best_return } = agent;
+        let mut row = vec![betas.act.to_string(), betas.adv.to_string(), seed.to_string()];
+        let losses = [agent.dynamics_loss(), leakage.baseline];
+        row.extend(losses.iter().chain([offline_return, best_return]).map(f64::to_string));
+        row
     }));
     Figure {
         name: "gambling-beta".to_owned(),
         title: "gambling: dynamics loss against performance".to_owned(),
-        series: vec![Series { colour: Colour::Esper, name: "ESPER".to_owned() }],
+        series: vec![
+            Series { colour: hiding, name: "randomness hidden, or of no worth".to_owned() },
+            Series { colour: telling, name: "telling it is worth something".to_owned() },
+        ],
         panels: vec![panel],
         data,
     }

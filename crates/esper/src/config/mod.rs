@@ -54,7 +54,7 @@ pub struct ClusterConfig {
     pub rep_groups: usize,
     /// What reconstructing actions is worth.
     pub beta_act: f64,
-    /// What hiding the world's randomness is worth.
+    /// What hiding the world's randomness is worth. Below zero clusters gain by telling it: that shows what telling it does.
     pub beta_adv: f64,
     /// Steps of training.
     pub steps: usize,
@@ -327,7 +327,7 @@ impl Config {
         let categories = cluster.rep_size / cluster.rep_groups;
         least("cluster.rep_size / cluster.rep_groups", categories as f64, 2.0, 256.0)?;
         least("cluster.beta_act", cluster.beta_act, 0.0, MANY)?;
-        least("cluster.beta_adv", cluster.beta_adv, 0.0, MANY)?;
+        least("cluster.beta_adv", cluster.beta_adv, -MANY, MANY)?;
         least("cluster.temperature", cluster.temperature, 1e-3, MANY)?;
         least("leakage.tolerance", leakage.tolerance, 0.0, 1.0)?;
         least("returns.scale", returns.scale, 0.0, MANY)?;
