@@ -345,10 +345,12 @@ pub(super) fn labels_by_behaviour(compared: &Compared) -> Option<Figure> {
             }));
         }
     }
+    let labels = runs.iter().flat_map(|(_, labelled)| [labelled.first.low, labelled.first.high]);
     let panel = Panel {
         height: 220.0,
         x: Axis::around("step of the episode", shown.iter().map(|at| at[0])),
-        y: Axis::around("mean label", shown.iter().map(|at| at[1])),
+        // As far as labels go: what looks like a difference should be one.
+        y: Axis::around("mean label", shown.iter().map(|at| at[1]).chain(labels)),
         marks,
     };
     Some(Figure {
@@ -426,52 +428,50 @@ pub(super) fn scaling(scaled: &Scaled) -> Figure {
     }
 }
 
-/// What was asked for against what was achieved, a panel a method and a line a share of the data.
+/// What was asked for against what was achieved, a panel a method and a line a share of the data. All panels have the same
+/// axes.
 pub(super) fn scaling_targets(scaled: &Scaled) -> Figure {
     let shares = &scaled.scaling.fractions;
-    let share_name = |entry: &ScalingEntry| percent(entry.fraction);
+    let methods = shares.first().map_or(&[][..], |entry| &entry.results.methods[..]);
+    let of_share = |entry: &ScalingEntry, at: usize| entry.results.methods.get(at).map(asked);
+    let curves: Vec<Vec<Vec<Asked>>> = (0..methods.len())
+        .map(|at| shares.iter().filter_map(|entry| of_share(entry, at)).collect())
+        .collect();
+    let points = || curves.iter().flatten().flatten();
+    let x = Axis::around("target return", points().map(|asked| asked.target));
+    let y = Axis::around("", points().map(|asked| asked.achieved.mean));
     let mut data = vec![strings(["method", "share", "target", "achieved", "std", "supported"])];
     let mut panels = Vec::new();
-    let methods = shares.first().map_or(&[][..], |entry| &entry.results.methods[..]);
-    for (at, method) in methods.iter().enumerate() {
-        let name = series(method).name;
-        let curves: Vec<(usize, Vec<Asked>)> = shares
-            .iter()
-            .enumerate()
-            .filter_map(|(share, entry)| Some((share, asked(entry.results.methods.get(at)?))))
-            .filter(|(_, asked)| !asked.is_empty())
-            .collect();
-        let points = || curves.iter().flat_map(|(_, asked)| asked);
-        if points().next().is_none() {
+    for (method, curves) in methods.iter().zip(&curves) {
+        if curves.iter().all(Vec::is_empty) {
             continue;
         }
-        let x = Axis::around("target return", points().map(|asked| asked.target));
-        let label = format!("achieved by {name}");
-        let y = Axis::around(&label, points().map(|asked| asked.achieved.mean));
+        let name = series(method).name;
         let mut marks: Vec<Mark> = diagonal(&x, &y).into_iter().collect();
-        for (share, asked) in &curves {
-            let (colour, of_data) = (Colour::Other(*share), share_name(&shares[*share]));
+        for (at, (asked, entry)) in curves.iter().zip(shares).enumerate() {
+            let (colour, share) = (Colour::Other(at), percent(entry.fraction));
             let points = asked.iter().map(|asked| [asked.target, asked.achieved.mean]).collect();
             marks.push(Mark::Line { colour, points });
-            let who = format!("{name} with {of_data} of the data");
+            let who = format!("{name} with {share} of the data");
             marks.push(Mark::Dots { colour, dots: asked.iter().map(|a| a.dot(&who)).collect() });
             for Asked { target, achieved: MeanStd { mean, std }, supported } in asked {
-                let mut row = vec![method.method.clone(), of_data.clone()];
+                let mut row = vec![method.method.clone(), share.clone()];
                 row.extend([target, mean, std].map(f64::to_string));
                 row.push(supported.to_string());
                 data.push(row);
             }
         }
-        panels.push(Panel { height: 200.0, x, y, marks });
+        let y = Axis { label: Some(format!("achieved by {name}")), ..y };
+        panels.push(Panel { height: 200.0, x: x.clone(), y, marks });
     }
+    let name = |(at, entry): (usize, &ScalingEntry)| Series {
+        colour: Colour::Other(at),
+        name: percent(entry.fraction),
+    };
     Figure {
         name: format!("{}-scaling-targets", scaled.scaling.task),
         title: format!("{}: what is asked for and achieved, with more data", scaled.scaling.task),
-        series: shares
-            .iter()
-            .enumerate()
-            .map(|(at, entry)| Series { colour: Colour::Other(at), name: share_name(entry) })
-            .collect(),
+        series: shares.iter().enumerate().map(name).collect(),
         panels,
         data,
     }

@@ -82,7 +82,7 @@ fn claims(report: &Report, page: &mut String) {
     if report.claims.is_empty() {
         return;
     }
-    *page += "<h2 id=\"claims\">What the paper says, and what came out here</h2><div class=\"scroll\"><table>\
+    *page += "<h2 id=\"claims\">What the paper says, and what came out here</h2><div class=\"scroll\"><table class=\"claims\">\
               <tr><th>claim</th><th></th><th style=\"text-align:left\">numbers</th></tr>";
     for claim in &report.claims {
         let (class, verdict) =

@@ -326,8 +326,11 @@ fn beta_figure(agents: &[Agent]) -> Figure {
         name: "gambling-beta".to_owned(),
         title: "gambling: dynamics loss against performance".to_owned(),
         series: vec![
-            Series { colour: hiding, name: "randomness hidden, or of no worth".to_owned() },
-            Series { colour: telling, name: "telling it is worth something".to_owned() },
+            Series {
+                colour: hiding,
+                name: "β_adv ≥ 0: clusters gain by hiding randomness".to_owned(),
+            },
+            Series { colour: telling, name: "β_adv < 0: they gain by telling it".to_owned() },
         ],
         panels: vec![panel],
         data,
