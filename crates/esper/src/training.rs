@@ -82,10 +82,33 @@ impl Schedule {
 pub(crate) trait Learner {
     /// Takes a step, at a share of its learning rates; gives what it measured.
     fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)>;
-    /// Everything that a checkpoint has to hold.
+    /// Everything that a checkpoint has to hold, always in the same order.
+    fn kept(&mut self) -> Vec<&mut dyn Kept>;
+}
+
+/// Something that a checkpoint holds.
+pub(crate) trait Kept {
+    /// Its parts.
     fn parts(&self) -> Vec<Vec<u8>>;
-    /// Goes back to a checkpoint.
-    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error>;
+    /// Goes back to its parts, which come next.
+    fn restore(&mut self, parts: &mut dyn Iterator<Item = &[u8]>) -> Result<(), Error>;
+}
+
+/// The next part of a checkpoint.
+fn next<'a>(parts: &mut dyn Iterator<Item = &'a [u8]>) -> Result<&'a [u8], Error> {
+    parts.next().ok_or_else(|| Error::Run("a checkpoint is not of this kind of model".to_owned()))
+}
+
+/// Weights that no optimiser moves.
+impl<M: Module> Kept for M {
+    fn parts(&self) -> Vec<Vec<u8>> {
+        vec![to_safetensors(self)]
+    }
+
+    fn restore(&mut self, parts: &mut dyn Iterator<Item = &[u8]>) -> Result<(), Error> {
+        *self = from_safetensors(self.clone(), next(parts)?)?;
+        Ok(())
+    }
 }
 
 /// Trains to the end of the schedule, from the checkpoint if there is one.
@@ -97,7 +120,8 @@ pub(crate) fn train(
 ) -> Result<(), Error> {
     let mut start = 0;
     if let Some(checkpoint) = monitor.kept(phase)? {
-        learner.restore(&checkpoint.parts)?;
+        let mut parts = checkpoint.parts.iter().map(Vec::as_slice);
+        learner.kept().into_iter().try_for_each(|kept| kept.restore(&mut parts))?;
         start = checkpoint.step;
     }
     let mut kept = Instant::now();
@@ -123,7 +147,8 @@ pub(crate) fn train(
             monitor.record(phase, done, &sums)?;
             (sums, summed) = (Vec::new(), 0);
             if last || monitor.stop() || kept.elapsed() > CHECKPOINT_EVERY {
-                monitor.keep(phase, &Checkpoint { step: done, parts: learner.parts() })?;
+                let parts = learner.kept().iter().flat_map(|kept| kept.parts()).collect();
+                monitor.keep(phase, &Checkpoint { step: done, parts })?;
                 kept = Instant::now();
             }
         }
@@ -160,19 +185,17 @@ impl<M: Module> Trained<M> {
         let module = self.module.take().expect("there is a module between steps");
         self.module = Some(self.optimizer.step_part(self.learning_rate * pace, module, gradients));
     }
+}
 
-    /// Two parts of a checkpoint.
-    pub(crate) fn parts(&self) -> [Vec<u8>; 2] {
+impl<M: Module> Kept for Trained<M> {
+    fn parts(&self) -> Vec<Vec<u8>> {
         let module = self.module();
-        [to_safetensors(module), self.optimizer.to_safetensors(module)]
+        vec![to_safetensors(module), self.optimizer.to_safetensors(module)]
     }
 
-    pub(crate) fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
-        let [module, optimizer] = parts else {
-            return Err(Error::Run("a checkpoint is not of this kind of model".to_owned()));
-        };
-        let restored = from_safetensors(self.module().clone(), module)?;
-        self.optimizer.restore(&restored, optimizer)?;
+    fn restore(&mut self, parts: &mut dyn Iterator<Item = &[u8]>) -> Result<(), Error> {
+        let restored = from_safetensors(self.module().clone(), next(parts)?)?;
+        self.optimizer.restore(&restored, next(parts)?)?;
         self.module = Some(restored);
         Ok(())
     }
@@ -184,20 +207,28 @@ mod tests {
     use std::sync::Mutex;
 
     /// Learns how many steps it took.
-    struct Counter(u8, usize);
+    struct Counter(Steps, usize);
+
+    struct Steps(u8);
 
     impl Learner for Counter {
         fn learn(&mut self, step: usize, _: f64) -> Vec<(&'static str, f64)> {
-            assert_eq!(step, usize::from(self.0));
-            self.0 += 1;
+            assert_eq!(step, usize::from(self.0.0));
+            self.0.0 += 1;
             let value = if step == self.1 { f64::NAN } else { step as f64 };
             vec![("value", value)]
         }
+        fn kept(&mut self) -> Vec<&mut dyn Kept> {
+            vec![&mut self.0]
+        }
+    }
+
+    impl Kept for Steps {
         fn parts(&self) -> Vec<Vec<u8>> {
             vec![vec![self.0]]
         }
-        fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
-            self.0 = parts[0][0];
+        fn restore(&mut self, parts: &mut dyn Iterator<Item = &[u8]>) -> Result<(), Error> {
+            self.0 = next(parts)?[0];
             Ok(())
         }
     }
@@ -240,20 +271,20 @@ mod tests {
     #[test]
     fn going_on_gives_the_same_records_as_never_stopping() {
         let whole = Log::default();
-        train(&mut Counter(0, 999), "count", SCHEDULE, &whole).unwrap();
+        train(&mut Counter(Steps(0), 999), "count", SCHEDULE, &whole).unwrap();
         assert_eq!(*whole.records.lock().unwrap(), [(50, 24.5), (100, 74.5), (120, 109.5)]);
 
         let stopped = Log { stop_at: Some(100), ..Log::default() };
-        let result = train(&mut Counter(0, 999), "count", SCHEDULE, &stopped);
+        let result = train(&mut Counter(Steps(0), 999), "count", SCHEDULE, &stopped);
         assert!(matches!(result, Err(Error::Stopped)));
         let resumed = Log { stop_at: None, ..stopped };
-        train(&mut Counter(0, 999), "count", SCHEDULE, &resumed).unwrap();
+        train(&mut Counter(Steps(0), 999), "count", SCHEDULE, &resumed).unwrap();
         assert_eq!(*resumed.records.lock().unwrap(), *whole.records.lock().unwrap());
     }
 
     #[test]
     fn a_number_that_runs_away_ends_the_training() {
-        let error = train(&mut Counter(0, 7), "count", SCHEDULE, &Unwatched).unwrap_err();
+        let error = train(&mut Counter(Steps(0), 7), "count", SCHEDULE, &Unwatched).unwrap_err();
         assert!(matches!(error, Error::Diverged { step: 7, .. }), "{error}");
     }
 

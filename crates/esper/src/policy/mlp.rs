@@ -13,7 +13,7 @@ use crate::config::MlpPolicyConfig;
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::statistics::normal;
-use crate::training::{Learner, Monitor, Schedule, Trained, train};
+use crate::training::{Kept, Learner, Monitor, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
 
 /// A trained policy.
@@ -134,12 +134,8 @@ impl Learner for Cloning<'_> {
         vec![("policy_loss", measured)]
     }
 
-    fn parts(&self) -> Vec<Vec<u8>> {
-        self.mlp.parts().to_vec()
-    }
-
-    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
-        self.mlp.restore(parts)
+    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+        vec![&mut self.mlp]
     }
 }
 

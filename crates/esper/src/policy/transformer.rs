@@ -20,7 +20,7 @@ use crate::agent::{Agent, Remaining};
 use crate::config::TransformerPolicyConfig;
 use crate::error::Error;
 use crate::features::{Column, encode};
-use crate::training::{Learner, Monitor, Schedule, Trained, train};
+use crate::training::{Kept, Learner, Monitor, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
 
 /// The network: embeddings of the three kinds of tokens, the transformer, and what actions are read off with.
@@ -235,12 +235,8 @@ impl Learner for Cloning<'_> {
         vec![("policy_loss", measured)]
     }
 
-    fn parts(&self) -> Vec<Vec<u8>> {
-        self.model.parts().to_vec()
-    }
-
-    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
-        self.model.restore(parts)
+    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+        vec![&mut self.model]
     }
 }
 

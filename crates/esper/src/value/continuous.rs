@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::policy::{column, floats};
 use crate::statistics::normal;
-use crate::training::{Learner, Monitor, Schedule, Trained, train};
+use crate::training::{Kept, Learner, Monitor, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
 
 /// An actor that was trained with conservative critics.
@@ -363,29 +363,14 @@ impl Learner for Learning<'_> {
         ]
     }
 
-    fn parts(&self) -> Vec<Vec<u8>> {
-        let mut parts = [
-            self.actor.parts(),
-            self.critics.parts(),
-            self.temperature.parts(),
-            self.alpha.parts(),
+    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+        vec![
+            &mut self.actor,
+            &mut self.critics,
+            &mut self.temperature,
+            &mut self.alpha,
+            &mut self.target,
         ]
-        .concat();
-        parts.push(to_safetensors(&self.target));
-        parts
-    }
-
-    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
-        let [actor @ .., _, _, _, _, _, _, _] = parts else {
-            return Err(Error::Run("a checkpoint is not of this kind of model".to_owned()));
-        };
-        let at = actor.len();
-        self.actor.restore(actor)?;
-        self.critics.restore(&parts[at..at + 2])?;
-        self.temperature.restore(&parts[at + 2..at + 4])?;
-        self.alpha.restore(&parts[at + 4..at + 6])?;
-        self.target = from_safetensors(self.target.clone(), &parts[at + 6])?;
-        Ok(())
     }
 }
 

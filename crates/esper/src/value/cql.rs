@@ -18,7 +18,7 @@ use crate::config::CqlConfig;
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::policy::{column, floats};
-use crate::training::{Learner, Monitor, Schedule, Trained, train};
+use crate::training::{Kept, Learner, Monitor, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
 
 /// Takes the action that is worth most.
@@ -167,18 +167,8 @@ impl Learner for Learning<'_> {
         measured.to_vec()
     }
 
-    fn parts(&self) -> Vec<Vec<u8>> {
-        let mut parts = self.values.parts().to_vec();
-        parts.push(to_safetensors(&self.target));
-        parts
-    }
-
-    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
-        let (values, target) = parts.split_at(parts.len().min(2));
-        self.values.restore(values)?;
-        let target = target.first().map_or(&[][..], Vec::as_slice);
-        self.target = from_safetensors(self.target.clone(), target)?;
-        Ok(())
+    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+        vec![&mut self.values, &mut self.target]
     }
 }
 

@@ -22,7 +22,7 @@ use super::transition::TransitionPredictor;
 use crate::config::ClusterConfig;
 use crate::error::Error;
 use crate::relabel::Context;
-use crate::training::{Learner, Schedule, Trained, train};
+use crate::training::{Kept, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, Trajectories};
 
 /// From the rest of a trajectory to the logits of its cluster.
@@ -214,14 +214,8 @@ impl Learner for Adversaries<'_> {
         measured.to_vec()
     }
 
-    fn parts(&self) -> Vec<Vec<u8>> {
-        [self.theta.parts(), self.phi.parts()].concat()
-    }
-
-    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
-        let (theta, phi) = parts.split_at(parts.len().min(2));
-        self.theta.restore(theta)?;
-        self.phi.restore(phi)
+    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+        vec![&mut self.theta, &mut self.phi]
     }
 }
 

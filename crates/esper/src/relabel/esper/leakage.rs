@@ -15,7 +15,7 @@ use crate::config::{ClusterConfig, Config, LeakageConfig, Norm};
 use crate::error::Error;
 use crate::relabel::Context;
 use crate::statistics::mean_and_error;
-use crate::training::{Learner, Schedule, Trained, train};
+use crate::training::{Kept, Learner, Schedule, Trained, train};
 use crate::trajectories::Trajectories;
 
 /// What is known about a clustering without the world.
@@ -203,12 +203,8 @@ impl Learner for Predictor<'_> {
         measured.to_vec()
     }
 
-    fn parts(&self) -> Vec<Vec<u8>> {
-        self.predictor.parts().to_vec()
-    }
-
-    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
-        self.predictor.restore(parts)
+    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+        vec![&mut self.predictor]
     }
 }
 

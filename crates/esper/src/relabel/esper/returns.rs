@@ -12,7 +12,7 @@ use crate::config::ReturnsConfig;
 use crate::error::Error;
 use crate::features::Scale;
 use crate::relabel::Context;
-use crate::training::{Learner, Schedule, Trained, train};
+use crate::training::{Kept, Learner, Schedule, Trained, train};
 use crate::trajectories::StepRows;
 
 /// `f(I, s_t, a_t)`, in units of its scale.
@@ -149,11 +149,7 @@ impl Learner for Regression<'_> {
         vec![("return_loss", measured)]
     }
 
-    fn parts(&self) -> Vec<Vec<u8>> {
-        self.mlp.parts().to_vec()
-    }
-
-    fn restore(&mut self, parts: &[Vec<u8>]) -> Result<(), Error> {
-        self.mlp.restore(parts)
+    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+        vec![&mut self.mlp]
     }
 }
