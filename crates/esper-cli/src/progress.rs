@@ -69,11 +69,11 @@ impl Progress {
 
     fn line(&self, done: u64) -> String {
         let rate = done as f64 / self.started.elapsed().as_secs_f64().max(1e-9);
-        let left = self.total.saturating_sub(done) as f64 / rate.max(1e-9);
+        let left = time_left(self.total.saturating_sub(done) as f64, rate);
         let share = 100 * done.min(self.total) / self.total.max(1);
         let (label, unit) = (&self.label, self.unit);
-        let (done, rate, left) = (count(done as usize), count(rate as usize), duration(left));
-        format!("{label}: {share:3}%  {done} {unit}  {rate}/s  {left} left")
+        let (done, rate) = (count(done as usize), count(rate as usize));
+        format!("{label}: {share:3}%  {done} {unit}  {rate}/s{left}")
     }
 }
 
@@ -159,10 +159,15 @@ impl Step {
     fn line(&self, job: &str) -> String {
         let Step { phase, started, first, done, total } = self;
         let rate = (done - first.min(done)) as f64 / started.elapsed().as_secs_f64().max(1e-9);
-        let left = duration(total.saturating_sub(*done) as f64 / rate.max(1e-9));
         let share = 100 * done / (*total).max(1);
-        format!("{job}: {phase} {share:3}%  {}/s  {left} left", count(rate as usize))
+        let left = time_left(total.saturating_sub(*done) as f64, rate);
+        format!("{job}: {phase} {share:3}%  {}/s{left}", count(rate as usize))
     }
+}
+
+/// How long so much more takes; nothing before anything is done.
+fn time_left(more: f64, rate: f64) -> String {
+    if rate > 0.0 { format!("  {} left", duration(more / rate)) } else { String::new() }
 }
 
 /// Seconds as a person says them.

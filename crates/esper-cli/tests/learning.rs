@@ -102,6 +102,7 @@ fn shares_of_the_data_are_compared() {
         assert_eq!(methods.len(), 2);
         assert!(methods.iter().all(|method| method["best_return"]["mean"].is_f64()));
     }
+    json(&esper(folder.path(), &["report", "shares/25%", "--json"]));
     let read = |file: &str| fs::read(folder.path().join("shares").join(file)).unwrap();
     let kept: Value = serde_json::from_slice(&read("scaling.json")).unwrap();
     assert_eq!(kept, scaling);
@@ -145,6 +146,19 @@ fn training_and_asking() {
     refused(&esper(here, &["eval", "."]), 1, "not a run's folder");
     fs::remove_file(here.join("run/training.json")).unwrap();
     refused(&esper(here, &["eval", "run"]), 1, "not complete");
+}
+
+/// Clusters that gain by leaking are told of.
+#[test]
+fn leaks_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    json(&esper(here, &["collect", "gambling", "--steps", "4000", "--json"]));
+    let leaky = ["--set", "cluster.beta_adv=-10", "--set", "cluster.attempts=1"];
+    let train = [&["train", "gambling.parquet", "--out", "run"], &leaky[..]].concat();
+    let told = small(here, &[&train[..], &["--set", "cluster.steps=300"]].concat());
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("only luck brings"), "{told}");
 }
 
 /// Records of an event file: a length, its checksum, so many bytes, theirs.

@@ -78,8 +78,13 @@ fn figures_are_files_too() {
         assert!(read("png").starts_with(b"\x89PNG"), "{figure}");
         assert!(read("csv").iter().filter(|&&byte| byte == b'\n').count() > 2, "{figure}");
     }
-    refused(&esper(folder.path(), &["report", "nowhere"]), 1, "nothing to report");
-    refused(&esper(folder.path(), &["report", "figures"]), 1, "`esper run` makes them");
+    let report = |place: &str| esper(folder.path(), &["report", place]);
+    refused(&report("nowhere"), 1, "there is no such folder");
+    refused(&report("page.html"), 1, "it is no folder");
+    refused(&report("figures"), 1, "`esper run` and `esper reproduce` make them");
+    refused(&report("run/esper-mlp-0"), 1, "it holds a single run");
+    fs::remove_file(folder.path().join("run/results.json")).unwrap();
+    refused(&report("run"), 1, "not complete");
 }
 
 /// What the terminal gets fits a hundred columns, and has no colours where there is no terminal.

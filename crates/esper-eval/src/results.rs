@@ -94,7 +94,25 @@ pub struct Results {
     pub methods: Vec<MethodResults>,
 }
 
+impl RunResults {
+    /// The standard error of the best return: that of the episodes of the best target.
+    pub fn best_stderr(&self) -> Option<f64> {
+        let best = self.evaluation.best_return;
+        let mut sweep = self.evaluation.sweep.iter();
+        sweep.find(|entry| entry.achieved == best).map(|entry| entry.stderr)
+    }
+}
+
 impl MethodResults {
+    /// How far the best return may be off: its standard deviation over seeds, or of a single seed the standard error of its
+    /// episodes.
+    pub fn best_spread(&self) -> f64 {
+        match &self.runs[..] {
+            [only] => only.best_stderr().unwrap_or(0.0),
+            _ => self.best_return.map_or(0.0, |best| best.std),
+        }
+    }
+
     /// Sums up the runs of a method.
     pub fn of(task: &str, method: &str, policy: Option<&str>, runs: Vec<RunResults>) -> Self {
         let over =

@@ -32,8 +32,15 @@ pub fn percent(share: f64) -> String {
 
 /// A leak as a share of what there is to tell, with its standard error.
 pub fn leaked(leakage: &Leakage) -> String {
-    let [mean, stderr] = leakage.share().map(|share| 100.0 * share);
+    // Adding nothing turns -0 into 0.
+    let tenths = leakage.share().map(|share| (1000.0 * share).round() / 10.0 + 0.0);
+    let [mean, stderr] = tenths;
     format!("{mean:.1}% ± {stderr:.1}%")
+}
+
+/// How many, in words: 1 seed, 3 seeds.
+pub fn plural(number: usize, what: &str) -> String {
+    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -165,7 +165,8 @@ fn assert_reproducible(plan: &Plan, stops: &[usize]) {
         assert!(folder.policy().is_err(), "not complete");
         let folder = RunFolder::resume(&path, plan, &id).unwrap();
         let outcome = plan.train(&data, &folder).unwrap();
-        folder.complete(&data, &outcome).unwrap();
+        let took = folder.complete(&data, &outcome).unwrap().train_seconds;
+        assert!(after < 100 || took > outcome.seconds, "what came before the stop counts");
         assert_same_files(one.path(), &path);
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use esper::Error;
 use esper::config::Config;
-use esper::run::{DataId, Method, Plan, PolicyKind};
+use esper::run::{DataId, Method, Plan, PolicyKind, RunFolder};
 use esper_data::{Dataset, DatasetWriter, PendingFile, Tally};
 use esper_eval::report::Report;
 use esper_eval::{
@@ -40,6 +40,8 @@ pub(super) struct Compare<'a> {
     pub(super) tensorboard: bool,
     /// The command that goes on with it.
     pub(super) go_on: String,
+    /// What tells its runs from those of other comparisons, in front of their names; may be empty.
+    pub(super) called: String,
 }
 
 /// Data to compare on: all of the task's, or a share of it.
@@ -98,6 +100,10 @@ impl Compare<'_> {
         };
         for part in &parts {
             let results = self.results(part, &mut runs);
+            if self.fractions.is_some() {
+                // So that there can be a report on a share alone.
+                write_json(&part.folder.join(Comparison::FILE), &self.share(part.fraction))?;
+            }
             write_json(&part.folder.join(Results::FILE), &results)?;
             scaling.fractions.push(ScalingEntry { fraction: part.fraction, results });
         }
@@ -111,17 +117,7 @@ impl Compare<'_> {
 
     /// Keeps in the folder what is compared in it, so that only the same is gone on with.
     fn keep(&self) -> Result<(), Failure> {
-        let comparison = Comparison {
-            task: self.task.name().to_owned(),
-            steps: self.steps,
-            preset: self.preset.name().to_owned(),
-            methods: self.methods.iter().map(|method| method.name().to_owned()).collect(),
-            policy: self.policy.name().to_owned(),
-            seeds: self.seeds,
-            episodes: self.episodes,
-            fractions: self.fractions.clone(),
-            changes: self.config.changes_from(&self.preset.config(Some(self.task.name()))),
-        };
+        let comparison = self.comparison();
         let path = self.folder.join(Comparison::FILE);
         if !path.exists() {
             return write_json(&path, &comparison);
@@ -131,12 +127,32 @@ impl Compare<'_> {
         match (self.resume, kept == comparison) {
             (true, true) => Ok(()),
             (true, false) => Err(Failure::error(format!(
-                "{folder} holds another comparison; {} says which",
-                path.display()
+                "{folder} holds another comparison, that of\n  {}\nname another folder with --out",
+                kept.command()
             ))),
             (false, _) => Err(Failure::error(format!(
                 "there is a comparison in {folder} already; name another folder with --out, or go on with it with --resume"
             ))),
+        }
+    }
+
+    /// The comparison on a share of the data alone.
+    fn share(&self, fraction: f64) -> Comparison {
+        let steps = share(self.steps, fraction);
+        Comparison { steps, fractions: None, ..self.comparison() }
+    }
+
+    fn comparison(&self) -> Comparison {
+        Comparison {
+            task: self.task.name().to_owned(),
+            steps: self.steps,
+            preset: self.preset.name().to_owned(),
+            methods: self.methods.iter().map(|method| method.name().to_owned()).collect(),
+            policy: self.policy.name().to_owned(),
+            seeds: self.seeds,
+            episodes: self.episodes,
+            fractions: self.fractions.clone(),
+            changes: self.config.changes_from(&self.preset.config(Some(self.task.name()))),
         }
     }
 
@@ -171,7 +187,7 @@ impl Compare<'_> {
             None => String::new(),
         };
         let entry = |method: Method, seed: u64| Entry {
-            name: format!("{share}{} seed {seed}", method.name()),
+            name: format!("{}{share}{} seed {seed}", self.called, method.name()),
             path: part.folder.join(run_name(method.name(), self.policy_of(method), seed)),
             plan: Plan { method, policy: self.policy, config: self.config.clone(), seed },
             part,
@@ -206,11 +222,12 @@ impl Compare<'_> {
         let worker = || {
             while let Some(at) = take() {
                 let entry = &entries[at];
+                let trained = !RunFolder::open(&entry.path).is_ok_and(|run| run.is_complete());
                 let result =
                     self.one(entry, &board, &stop).map_err(|error| entry.name_error(error));
                 board.finish(&entry.name);
                 match &result {
-                    Ok(run) if output.talks() => eprintln!("{}", told(entry, run)),
+                    Ok(run) if output.talks() => eprintln!("{}", told(entry, run, trained)),
                     Ok(_) => {}
                     Err(_) => failed.store(true, Ordering::Relaxed),
                 }
@@ -307,16 +324,20 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Fail
 }
 
 /// A line about a run that is over.
-fn told(entry: &Entry<'_>, run: &RunResults) -> String {
-    let mut line = format!("{}: trained in {}", entry.name, duration(run.train_seconds));
+fn told(entry: &Entry<'_>, run: &RunResults, trained: bool) -> String {
+    let mut line = match trained {
+        true => format!("{}: trained in {}", entry.name, duration(run.train_seconds)),
+        false => format!("{}: done before", entry.name),
+    };
     if let Some(clustering) = &run.findings.clustering {
         line += &format!(", leakage {}", leaked(&clustering.leakage));
+        if !clustering.leakage.is_clean(entry.plan.config.leakage.tolerance) {
+            line += " (more than is tolerated)";
+        }
     }
     line += &format!(", best return {}", number(run.evaluation.best_return));
-    if let (Some(target), Some(achieved)) =
-        (run.evaluation.offline_target, run.evaluation.offline_return)
-    {
-        line += &format!(", asked for {} offline it gets {}", number(target), number(achieved));
+    if let Some(achieved) = run.evaluation.offline_return {
+        line += &format!(", offline {}", number(achieved));
     }
     line
 }

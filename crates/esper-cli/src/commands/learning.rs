@@ -286,12 +286,18 @@ pub(super) fn failure(error: Error, go_on: &str) -> Failure {
     }
 }
 
+/// Said of clusters that tell more than is tolerated.
+const LEAKS: &str = "more than is tolerated: labels may promise what only luck brings";
+
 /// What is known about labels, in lines.
-pub(super) fn findings_text(findings: &Findings) -> String {
+pub(super) fn findings_text(findings: &Findings, tolerance: f64) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text += &format!("  {name:<20} {value}\n");
     if let Some(clustering) = &findings.clustering {
         line("leakage", format!("{} of what there is to tell", leaked(&clustering.leakage)));
+        if !clustering.leakage.is_clean(tolerance) {
+            line("", LEAKS.to_owned());
+        }
         line("action loss", number(clustering.action_loss));
         line(
             "clusters",

@@ -8,7 +8,7 @@ use esper_eval::report::{Figure, Report, ReportError, to_png};
 use esper_eval::reproduction::Reproduction;
 use serde::Serialize;
 
-use super::compare::make_folder;
+use super::compare::{make_folder, write_json};
 use crate::output::{Failure, Output};
 
 #[derive(clap::Args)]
@@ -39,7 +39,7 @@ pub(super) const PAGE: &str = "report.html";
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let report = read(&arguments.folder).map_err(failed)?;
     let path = arguments.out.clone().unwrap_or_else(|| arguments.folder.join(PAGE));
-    write(&path, report.page().as_bytes())?;
+    write_report(&report, &arguments.folder, &path)?;
     let mut written = Written { report: path.display().to_string(), figures: Vec::new() };
     if let Some(folder) = &arguments.figures {
         written.figures = write_figures(&report, folder, &[Form::Svg, Form::Png, Form::Csv])?;
@@ -58,12 +58,20 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
 /// The report on a comparison, or on a whole reproduction.
 fn read(folder: &Path) -> Result<Report, ReportError> {
     match Report::read(folder) {
-        Err(nothing @ ReportError::Nothing(_)) => {
+        Err(nothing @ ReportError::Nothing { .. }) => {
             let reproduction = Reproduction::read(folder)?;
             if reproduction.is_empty() { Err(nothing) } else { Ok(reproduction.report()) }
         }
         other => other,
     }
+}
+
+/// Writes a page, and in the folder of a reproduction what became of the claims: they are not to say different things.
+pub(super) fn write_report(report: &Report, folder: &Path, page: &Path) -> Result<(), Failure> {
+    if let Some(verdicts) = &report.verdicts {
+        write_json(&folder.join(Reproduction::CLAIMS), &verdicts.claims)?;
+    }
+    write(page, report.page().as_bytes())
 }
 
 /// What a figure can be written as.

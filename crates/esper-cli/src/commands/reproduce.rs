@@ -83,6 +83,9 @@ const BETAS: [Betas; 9] = [
     Betas { act: 0.001, adv: 1.0 },
 ];
 
+/// How to go on after a stop.
+const GO_ON: &str = "go on with the same command";
+
 /// The shares of the data.
 const FRACTIONS: [f64; 5] = [0.05, 0.1, 0.25, 0.5, 1.0];
 
@@ -100,18 +103,18 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             eprintln!("{name}: part {} of {}", at + 1, parts.len());
         }
         Work { arguments, output }.part(part)?;
+        // Also when a later part is stopped.
+        conclude(&arguments.out)?;
     }
-    let reproduction = Reproduction::read(&arguments.out).map_err(report::failed)?;
-    let report = reproduction.report();
     let page = arguments.out.join(report::PAGE);
-    report::write(&page, report.page().as_bytes())?;
-    write_json(&arguments.out.join(Reproduction::CLAIMS), &report.claims)?;
+    let report = conclude(&arguments.out)?;
     if let Some(folder) = &arguments.results {
         keep_results(&arguments.out, &report, folder)?;
     }
-    output.result(&report.claims, || {
+    let claims = report.verdicts.map_or(Vec::new(), |verdicts| verdicts.claims);
+    output.result(&claims, || {
         let mut text = String::new();
-        for claim in &report.claims {
+        for claim in &claims {
             let (paint, verdict) = match claim.holds {
                 true => (Paint::Good, "holds        "),
                 false => (Paint::Bad, "does not hold"),
@@ -122,6 +125,17 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         let took = duration(started.elapsed().as_secs_f64());
         format!("{text}\n{} in {took}", page.display())
     })
+}
+
+/// Writes down what came of everything so far.
+fn conclude(folder: &Path) -> Result<Report, Failure> {
+    let reproduction = Reproduction::read(folder).map_err(report::failed)?;
+    if !reproduction.agents.is_empty() {
+        write_json(&folder.join(Reproduction::BETAS), &reproduction.agents)?;
+    }
+    let report = reproduction.report();
+    report::write_report(&report, folder, &folder.join(report::PAGE))?;
+    Ok(report)
 }
 
 struct Work<'a> {
@@ -188,7 +202,8 @@ impl Work<'_> {
             folder,
             resume: true,
             tensorboard: false,
-            go_on: "go on with the same command".to_owned(),
+            go_on: GO_ON.to_owned(),
+            called: String::new(),
         }
     }
 
@@ -247,7 +262,7 @@ impl Work<'_> {
     }
 
     fn ask(&self, folder: &Path, task: Task, seed: u64) -> Result<Evaluation, Failure> {
-        let failed = |error| failure(error, "go on with the same command");
+        let failed = |error| failure(error, GO_ON);
         let run = RunFolder::open(folder).map_err(failed)?;
         let episodes = default_episodes(task, self.preset());
         let targets = FIGURE_1_TRUTH.iter().map(|(target, _)| *target).collect();
@@ -255,7 +270,7 @@ impl Work<'_> {
         let board = Board::new(self.output);
         let evaluation = evaluate(&run, task, &ask, &board, "figure 1", &user_stop);
         board.finish("figure 1");
-        evaluation.map_err(failed)?.ok_or_else(Failure::interrupted)
+        evaluation.and_then(|done| done.ok_or(esper::Error::Stopped)).map_err(failed)
     }
 
     /// ESPER on gambling with other worths. Whatever clustering comes out is taken.
@@ -267,6 +282,7 @@ impl Work<'_> {
         compare.config.cluster.beta_act = betas.act;
         compare.config.cluster.beta_adv = betas.adv;
         compare.config.cluster.attempts = 1;
+        compare.called = format!("β_act {}, β_adv {}: ", betas.act, betas.adv);
         compare.run(self.output).map(|_| ())
     }
 }

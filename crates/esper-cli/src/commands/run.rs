@@ -11,7 +11,7 @@ use super::collect::{parse_fraction, parse_steps, parse_task};
 use super::compare::Compare;
 use super::learning::{Settings, default_episodes, parse_episodes, parse_method};
 use super::report;
-use crate::output::{Failure, Output, Paint, count, percent, table};
+use crate::output::{Failure, Output, Paint, count, percent, plural, table};
 use crate::progress::{catch_interrupts, duration};
 
 #[derive(clap::Args)]
@@ -99,9 +99,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         fractions,
         episodes: arguments.episodes.unwrap_or_else(|| default_episodes(*task, settings.preset)),
         folder: &folder,
+        called: String::new(),
         resume: arguments.resume,
         tensorboard: settings.tensorboard,
-        go_on: format!("go on with the same command and --out {} --resume", folder.display()),
+        go_on: match arguments.out {
+            Some(_) => "go on with the same command and --resume".to_owned(),
+            None => format!("go on with the same command and --out {} --resume", folder.display()),
+        },
     };
     catch_interrupts();
     let scaling = compare.run(output)?;
@@ -131,19 +135,21 @@ fn text(results: &Results, output: &Output) -> String {
     let heading =
         ["method", "best return", "paper", "offline return", "calibration error", "seconds"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let Results { task, preset, seeds, .. } = results;
+    let seeds = *seeds;
     rows.extend(results.methods.iter().map(|method| {
         let seconds = method.train_seconds.map_or("-".to_owned(), |s| format!("{:.0}", s.mean));
         vec![
             method_name(method),
-            cell(&method.best_return),
-            cell(&method.paper_best_return),
-            cell(&method.offline_return),
-            cell(&method.calibration_error),
+            cell(&method.best_return, seeds),
+            cell(&method.paper_best_return, PAPER_SEEDS),
+            cell(&method.offline_return, seeds),
+            cell(&method.calibration_error, seeds),
             seconds,
         ]
     }));
-    let Results { task, preset, seeds, .. } = results;
-    let heading = format!("{task}, {preset}, mean (standard deviation) over {seeds} seeds");
+    let over = plural(seeds, "seed");
+    let heading = format!("{task}, {preset}, mean (standard deviation) over {over}");
     format!("{}\n\n{}", output.paint(Paint::Heading, &heading), table(&rows))
 }
 
@@ -158,12 +164,13 @@ fn scaling_text(scaling: &Scaling, output: &Output) -> String {
         let mut row = vec![percent(*fraction), count(results.dataset.steps)];
         for method in &results.methods {
             let returns = [&method.best_return, &method.offline_return];
-            row.extend(returns.iter().take(shown.len()).map(|value| cell(value)));
+            row.extend(returns.iter().take(shown.len()).map(|value| cell(value, results.seeds)));
         }
         rows.push(row);
     }
-    let Scaling { task, preset, .. } = scaling;
-    let heading = format!("{task}, {preset}: returns, mean (standard deviation) over seeds");
+    let Scaling { task, preset, fractions } = scaling;
+    let seeds = plural(fractions.first().map_or(0, |entry| entry.results.seeds), "seed");
+    let heading = format!("{task}, {preset}: returns, mean (standard deviation) over {seeds}");
     format!("{}\n\n{}", output.paint(Paint::Heading, &heading), table(&rows))
 }
 
@@ -174,8 +181,13 @@ fn method_name(method: &MethodResults) -> String {
     }
 }
 
-fn cell(value: &Option<MeanStd>) -> String {
+/// The paper's numbers are over three seeds.
+const PAPER_SEEDS: usize = 3;
+
+fn cell(value: &Option<MeanStd>, seeds: usize) -> String {
     match value {
+        // One seed deviates from nothing.
+        Some(MeanStd { mean, .. }) if seeds == 1 => format!("{mean:.2}"),
         Some(MeanStd { mean, std }) => format!("{mean:.2} ({std:.2})"),
         None => "-".to_owned(),
     }

@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     output.result(&trained, || {
         let seconds = number((trained.summary.train_seconds * 10.0).round() / 10.0);
         let mut text = format!("{} in {seconds} s\n\n", trained.path);
-        text += &findings_text(&trained.summary.findings);
+        text += &findings_text(&trained.summary.findings, plan.config.leakage.tolerance);
         if id.task.as_deref().and_then(Task::named).is_some() {
             text += &format!("\nSee what it achieves:  esper eval {}\n", trained.path);
         }

@@ -36,7 +36,7 @@ fn axis(label: &str, low: f64, high: f64) -> Axis {
     Axis { label: Some(label.to_owned()), low, high }
 }
 
-/// What a method got for a target, over seeds.
+/// What a method got for a target, over seeds; the deviation of a single one is its standard error.
 struct Asked {
     target: f64,
     achieved: MeanStd,
@@ -44,6 +44,12 @@ struct Asked {
 }
 
 impl Asked {
+    /// What was achieved, less and more its deviation.
+    fn ends(&self) -> [f64; 2] {
+        let MeanStd { mean, std } = self.achieved;
+        [mean - std, mean + std]
+    }
+
     fn dot(&self, who: &str) -> Dot {
         let Asked { target, achieved: MeanStd { mean, std }, supported } = *self;
         Dot {
@@ -61,25 +67,55 @@ impl Asked {
     }
 }
 
+/// Ranges of targets that the data does not speak about: none that was asked for there is supported.
+fn unsupported(asked: &[Asked], x: &Axis) -> Vec<Mark> {
+    let margin = (x.high - x.low) / 100.0;
+    let mut shades = Vec::new();
+    let mut from = x.low;
+    let mut between = true;
+    for asked in asked {
+        if asked.supported {
+            if between {
+                shades.push(Mark::Shade { from, to: (asked.target - margin).max(from) });
+            }
+            from = asked.target + margin;
+        }
+        between = !asked.supported;
+    }
+    if !shades.is_empty() {
+        shades.push(Mark::Shade { from, to: x.high });
+    }
+    shades
+}
+
+/// A line through dots, which say what they are themselves.
+fn joined(colour: Colour, dots: &[Dot]) -> Mark {
+    Mark::Line { colour, points: dots.iter().map(|dot| dot.at).collect(), says: String::new() }
+}
+
+/// The lower and the upper end of a dot's error.
+fn ends(dot: &Dot) -> [f64; 2] {
+    [dot.at[1] - dot.error, dot.at[1] + dot.error]
+}
+
 /// Where target and achieved return are the same, as far as both axes go.
 fn diagonal(x: &Axis, y: &Axis) -> Option<Mark> {
     let (low, high) = (x.low.max(y.low), x.high.min(y.high));
     (high > low).then_some(Mark::Guide { from: [low, low], to: [high, high] })
 }
 
-/// Seeds have targets of their own; between two of them, what was achieved is taken to lie on a line.
-fn achieved_at(sweep: &[SweepEntry], target: f64) -> Option<(f64, bool)> {
+/// Seeds have targets of their own; between two of them, what was achieved is taken to lie on a line, and beyond the last
+/// it is what the last got: a policy does what it does for the nearest label it knows.
+fn achieved_at(sweep: &[SweepEntry], target: f64) -> Option<SweepEntry> {
     let known: Vec<(f64, &SweepEntry)> =
         sweep.iter().filter_map(|entry| Some((entry.target?, entry))).collect();
-    let after = known.iter().position(|(at, _)| *at >= target - 1e-9)?;
-    let (high, above) = known[after];
-    let (low, below) = if after == 0 { known[0] } else { known[after - 1] };
-    if target < low - 1e-9 {
-        return None;
-    }
+    let after = known.iter().position(|(at, _)| *at >= target - 1e-9).unwrap_or(known.len());
+    let (low, below) = *known.get(after.saturating_sub(1))?;
+    let (high, above) = known.get(after).copied().unwrap_or((low, below));
     let share = if high > low { ((target - low) / (high - low)).clamp(0.0, 1.0) } else { 1.0 };
     let nearest = if share > 0.5 { above } else { below };
-    Some((below.achieved + share * (above.achieved - below.achieved), nearest.supported))
+    let achieved = below.achieved + share * (above.achieved - below.achieved);
+    Some(SweepEntry { target: Some(target), achieved, ..nearest.clone() })
 }
 
 /// A method asked for the targets of its first seed.
@@ -87,20 +123,22 @@ fn asked(method: &MethodResults) -> Vec<Asked> {
     let Some(first) = method.runs.first() else { return Vec::new() };
     let at = |entry: &SweepEntry| {
         let target = entry.target?;
-        let seeds: Vec<(f64, bool)> = method
-            .runs
-            .iter()
-            .filter_map(|run| achieved_at(&run.evaluation.sweep, target))
-            .collect();
-        let supported = 2 * seeds.iter().filter(|(_, supported)| *supported).count() > seeds.len();
-        let achieved = MeanStd::of(seeds.into_iter().map(|(achieved, _)| achieved))?;
+        let runs = method.runs.iter();
+        let seeds: Vec<SweepEntry> =
+            runs.filter_map(|run| achieved_at(&run.evaluation.sweep, target)).collect();
+        let supported = 2 * seeds.iter().filter(|seed| seed.supported).count() > seeds.len();
+        let mut achieved = MeanStd::of(seeds.iter().map(|seed| seed.achieved))?;
+        // Of one seed, the luck of its episodes is all that is known.
+        if let [only] = &seeds[..] {
+            achieved.std = only.stderr;
+        }
         Some(Asked { target, achieved, supported })
     };
     first.evaluation.sweep.iter().filter_map(at).collect()
 }
 
 /// The paper's figure: what was asked for against what was achieved, over the labels that were trained on.
-pub(super) fn targets(compared: &Compared) -> Figure {
+pub(super) fn targets(compared: &Compared) -> Option<Figure> {
     let results = &compared.results;
     let with_targets: Vec<(&MethodResults, Vec<Asked>)> = results
         .methods
@@ -109,24 +147,15 @@ pub(super) fn targets(compared: &Compared) -> Figure {
         .filter(|(_, asked)| !asked.is_empty())
         .collect();
     let points = || with_targets.iter().flat_map(|(_, asked)| asked);
+    points().next()?;
     let x = Axis::around("target return", points().map(|asked| asked.target));
-    let achieved =
-        points().flat_map(|Asked { achieved: MeanStd { mean, std }, .. }| [mean - std, mean + std]);
     let best = results.methods.iter().filter_map(|method| Some(method.best_return?.mean));
-    let y = Axis::around("achieved return", achieved.chain(best));
+    let y = Axis::around("achieved return", points().flat_map(Asked::ends).chain(best));
 
     let mut marks = Vec::new();
-    // Targets that ESPER's labels do not speak about; of another method if there is no ESPER.
     let esper = with_targets.iter().find(|(method, _)| method.method == "esper");
     if let Some((_, asked)) = esper.or(with_targets.first()) {
-        let supported = || asked.iter().filter(|asked| asked.supported).map(|asked| asked.target);
-        let (low, high) =
-            (supported().fold(f64::INFINITY, f64::min), supported().fold(f64::MIN, f64::max));
-        if low.is_finite() {
-            let margin = (x.high - x.low) / 100.0;
-            marks.push(Mark::Shade { from: x.low, to: low - margin });
-            marks.push(Mark::Shade { from: high + margin, to: x.high });
-        }
+        marks.extend(unsupported(asked, &x));
     }
     marks.extend(diagonal(&x, &y));
     for method in &results.methods {
@@ -134,64 +163,83 @@ pub(super) fn targets(compared: &Compared) -> Figure {
         match with_targets.iter().find(|(other, _)| std::ptr::eq(*other, method)) {
             Some((_, asked)) => {
                 let line = asked.iter().map(|asked| [asked.target, asked.achieved.mean]).collect();
-                marks.push(Mark::Line { colour, points: line });
+                marks.push(Mark::Line { colour, points: line, says: String::new() });
                 let dots = asked.iter().map(|asked| asked.dot(&name)).collect();
                 marks.push(Mark::Dots { colour, dots });
             }
             // What cannot be asked gets the same for everything.
             None => {
-                if let Some(best) = method.best_return {
-                    let line = vec![[x.low, best.mean], [x.high, best.mean]];
-                    marks.push(Mark::Line { colour, points: line });
+                if let Some(MeanStd { mean, std }) = method.best_return {
+                    let line = vec![[x.low, mean], [x.high, mean]];
+                    marks.push(Mark::Line { colour, points: line, says: String::new() });
+                    let says = format!(
+                        "{name}, which cannot be asked, got {} ± {}",
+                        number(mean),
+                        number(std)
+                    );
+                    let end = x.high - (x.high - x.low) / 50.0;
+                    let dots = vec![Dot { at: [end, mean], error: std, solid: true, says }];
+                    marks.push(Mark::Dots { colour, dots });
                 }
             }
         }
     }
     let mut panels = vec![Panel { height: 300.0, x: x.clone(), y, marks }];
-    if let Some(histogram) = trained_on(compared, &x) {
+    if let Some(histogram) = histogram(compared, &x) {
         panels[0].x.label = None;
         panels.push(histogram);
     }
     let mut data =
-        vec![strings(["method", "seed", "target", "achieved", "stderr", "episodes", "supported"])];
+        vec![strings(["what", "method", "seed", "target", "value", "error", "supported"])];
+    let text = |number: Option<f64>| number.map_or(String::new(), |number| number.to_string());
     for method in &results.methods {
         for run in &method.runs {
             for entry in &run.evaluation.sweep {
-                data.push(vec![
-                    method.method.clone(),
-                    run.seed.to_string(),
-                    entry.target.map_or(String::new(), |target| target.to_string()),
-                    entry.achieved.to_string(),
-                    entry.stderr.to_string(),
-                    entry.episodes.to_string(),
-                    entry.supported.to_string(),
-                ]);
+                let mut row = strings(["achieved by a seed", &method.method]);
+                row.push(run.seed.to_string());
+                row.extend([entry.target, Some(entry.achieved), Some(entry.stderr)].map(text));
+                row.push(entry.supported.to_string());
+                data.push(row);
             }
         }
     }
-    Figure {
+    for (method, asked) in &with_targets {
+        for Asked { target, achieved: MeanStd { mean, std }, supported } in asked {
+            let mut row = strings(["achieved over seeds", &method.method, ""]);
+            row.extend([target, mean, std].map(f64::to_string));
+            row.push(supported.to_string());
+            data.push(row);
+        }
+    }
+    for (method, bars) in trained_on(compared) {
+        for [from, to, share] in bars.into_iter().filter(|bar| bar[2] > 0.0) {
+            let mut row = strings(["share of first labels", &method.method, ""]);
+            row.extend([(from + to) / 2.0, share].map(|number| number.to_string()));
+            row.extend(strings(["", ""]));
+            data.push(row);
+        }
+    }
+    Some(Figure {
         name: format!("{}-{}-targets", results.task, compared.policy()),
         title: format!("{}: what is asked for, and what is achieved", results.task),
         series: results.methods.iter().map(series).collect(),
         panels,
         data,
-    }
+    })
 }
 
 fn strings<const N: usize>(texts: [&str; N]) -> Vec<String> {
     texts.map(str::to_owned).to_vec()
 }
 
-/// The first labels of episodes by method, as shares, a mean over seeds.
-fn trained_on(compared: &Compared, x: &Axis) -> Option<Panel> {
-    let mut marks = Vec::new();
-    let mut highest: f64 = 0.0;
-    for method in &compared.results.methods {
+/// The first labels of episodes by method, as shares, a mean over seeds: from, to, share.
+fn trained_on(compared: &Compared) -> Vec<(&MethodResults, Vec<[f64; 3]>)> {
+    let of_method = |method: &'_ MethodResults| {
         let histograms: Vec<_> = compared
             .runs_of(&method.method)
             .filter_map(|run| Some(&run.labelled.as_ref()?.first))
             .collect();
-        let Some(first) = histograms.first() else { continue };
+        let first = histograms.first()?;
         let width = (first.high - first.low) / first.counts.len() as f64;
         let share = |bin: usize| {
             let of = |histogram: &&esper::run::Histogram| {
@@ -204,15 +252,25 @@ fn trained_on(compared: &Compared, x: &Axis) -> Option<Panel> {
             let from = first.low + bin as f64 * width;
             [from, from + width, share(bin)]
         };
-        let bars: Vec<[f64; 3]> = (0..first.counts.len()).map(bar).collect();
-        highest = bars.iter().map(|bar| bar[2]).fold(highest, f64::max);
-        marks.push(Mark::Bars { colour: colour(&method.method), bars });
-    }
+        Some((0..first.counts.len()).map(bar).collect())
+    };
+    let methods = compared.results.methods.iter();
+    methods.filter_map(|method| Some((method, of_method(method)?))).collect()
+}
+
+fn histogram(compared: &Compared, x: &Axis) -> Option<Panel> {
+    let trained_on = trained_on(compared);
+    let shares = trained_on.iter().flat_map(|(_, bars)| bars).map(|bar| bar[2]);
+    let highest = shares.fold(0.0, f64::max);
+    let bars = |(method, bars): (&MethodResults, Vec<[f64; 3]>)| {
+        let Series { colour, name } = series(method);
+        Mark::Bars { colour, bars, says: format!("{name}, episodes labelled") }
+    };
     (highest > 0.0).then(|| Panel {
         height: 90.0,
         x: x.clone(),
         y: axis("episodes", 0.0, highest * 1.05),
-        marks,
+        marks: trained_on.into_iter().map(bars).collect(),
     })
 }
 
@@ -230,6 +288,7 @@ fn curve_panel(label: &str, curves: &[Curve]) -> Option<Panel> {
         .map(|(seed, points)| Mark::Line {
             colour: Colour::Other(*seed as usize),
             points: points.clone(),
+            says: format!("seed {seed}, {label} at step"),
         })
         .collect();
     Some(Panel { height: 120.0, x, y, marks })
@@ -256,13 +315,14 @@ pub(super) fn curves(compared: &Compared, method: &MethodResults) -> Option<Figu
         let without = clustering(run, "baseline_loss");
         without.iter().zip(with).map(|(without, with)| [without[0], without[1] - with[1]]).collect()
     };
-    let measures: [(&str, Vec<Curve>); 6] = [
+    let measures: [(&str, Vec<Curve>); 7] = [
         ("action loss", over_seeds(&|run| clustering(run, "action_loss"))),
         ("transition loss", over_seeds(&|run| clustering(run, "transition_loss"))),
-        ("leak while training", over_seeds(&difference)),
+        ("told by clusters", over_seeds(&difference)),
         ("return loss", over_seeds(&|run| run.curve("returns", "return_loss"))),
         ("policy loss", over_seeds(&|run| run.curve("policy", "policy_loss"))),
         ("TD loss", over_seeds(&|run| run.curve("values", "td_loss"))),
+        ("conservative loss", over_seeds(&|run| run.curve("values", "conservative_loss"))),
     ];
     let panels: Vec<Panel> =
         measures.iter().filter_map(|(label, curves)| curve_panel(label, curves)).collect();
@@ -333,7 +393,7 @@ pub(super) fn labels_by_behaviour(compared: &Compared) -> Option<Figure> {
         let last = dots.last().map_or(1.0, |dot| dot.at[0]);
         let truth = behaviour.mean_return;
         marks.push(Mark::Guide { from: [0.0, truth], to: [last, truth] });
-        marks.push(Mark::Line { colour, points: dots.iter().map(|dot| dot.at).collect() });
+        marks.push(joined(colour, &dots));
         shown.extend(dots.iter().map(|dot| dot.at));
         shown.push([0.0, truth]);
         marks.push(Mark::Dots { colour, dots });
@@ -377,14 +437,24 @@ fn named(name: &str) -> String {
     if name.is_empty() { "all episodes".to_owned() } else { name.to_owned() }
 }
 
+const SCALING_DATA: [&str; 8] = [
+    "method",
+    "share",
+    "steps",
+    "seeds",
+    "best_return",
+    "best_return_std",
+    "offline_return",
+    "offline_return_std",
+];
+
 /// Best returns with shares of the data.
 pub(super) fn scaling(scaled: &Scaled) -> Figure {
     let shares = &scaled.scaling.fractions;
     let methods = shares.first().map_or(&[][..], |entry| &entry.results.methods[..]);
     let mut marks = Vec::new();
     let mut shown = Vec::new();
-    let mut data =
-        vec![strings(["method", "share", "steps", "best_return", "std", "offline_return", "std"])];
+    let mut data = vec![strings(SCALING_DATA)];
     for (at, method) in methods.iter().enumerate() {
         let Series { colour, name } = series(method);
         let mut dots = Vec::new();
@@ -395,28 +465,28 @@ pub(super) fn scaling(scaled: &Scaled) -> Figure {
                 "{name} with {} of the data: {} ± {}",
                 percent(entry.fraction),
                 number(best.mean),
-                number(best.std)
+                number(of.best_spread())
             );
             dots.push(Dot {
                 at: [100.0 * entry.fraction, best.mean],
-                error: best.std,
+                error: of.best_spread(),
                 solid: true,
                 says,
             });
             let offline = of.offline_return.unwrap_or(best);
             let mut row = vec![method.method.clone(), entry.fraction.to_string()];
-            row.push(entry.results.dataset.steps.to_string());
+            row.extend([entry.results.dataset.steps, of.runs.len()].map(|n| n.to_string()));
             row.extend([best.mean, best.std, offline.mean, offline.std].map(|n| n.to_string()));
             data.push(row);
         }
-        shown.extend(dots.iter().map(|dot| dot.at));
-        marks.push(Mark::Line { colour, points: dots.iter().map(|dot| dot.at).collect() });
+        shown.extend(dots.iter().cloned());
+        marks.push(joined(colour, &dots));
         marks.push(Mark::Dots { colour, dots });
     }
     let panel = Panel {
         height: 240.0,
-        x: Axis::around("percent of the data", shown.iter().map(|at| at[0])),
-        y: Axis::around("best return", shown.iter().map(|at| at[1])),
+        x: Axis::around("percent of the data", shown.iter().map(|dot| dot.at[0])),
+        y: Axis::around("best return", shown.iter().flat_map(ends)),
         marks,
     };
     Figure {
@@ -439,7 +509,7 @@ pub(super) fn scaling_targets(scaled: &Scaled) -> Figure {
         .collect();
     let points = || curves.iter().flatten().flatten();
     let x = Axis::around("target return", points().map(|asked| asked.target));
-    let y = Axis::around("", points().map(|asked| asked.achieved.mean));
+    let y = Axis::around("", points().flat_map(Asked::ends));
     let mut data = vec![strings(["method", "share", "target", "achieved", "std", "supported"])];
     let mut panels = Vec::new();
     for (method, curves) in methods.iter().zip(&curves) {
@@ -451,7 +521,7 @@ pub(super) fn scaling_targets(scaled: &Scaled) -> Figure {
         for (at, (asked, entry)) in curves.iter().zip(shares).enumerate() {
             let (colour, share) = (Colour::Other(at), percent(entry.fraction));
             let points = asked.iter().map(|asked| [asked.target, asked.achieved.mean]).collect();
-            marks.push(Mark::Line { colour, points });
+            marks.push(Mark::Line { colour, points, says: String::new() });
             let who = format!("{name} with {share} of the data");
             marks.push(Mark::Dots { colour, dots: asked.iter().map(|a| a.dot(&who)).collect() });
             for Asked { target, achieved: MeanStd { mean, std }, supported } in asked {

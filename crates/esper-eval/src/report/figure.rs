@@ -132,6 +132,8 @@ pub enum Mark {
         colour: Colour,
         /// The points.
         points: Vec<[f64; 2]>,
+        /// What the line is: its points are said after it when they are pointed at. Empty if there are dots that say it.
+        says: String,
     },
     /// Points with what they stand for, perhaps with a range around each.
     Dots {
@@ -146,6 +148,8 @@ pub enum Mark {
         colour: Colour,
         /// From, to, height.
         bars: Vec<[f64; 3]>,
+        /// What the bars count.
+        says: String,
     },
 }
 
@@ -167,6 +171,8 @@ const LEFT: f64 = 76.0;
 const RIGHT: f64 = 14.0;
 const GAP: f64 = 16.0;
 const BELOW: f64 = 40.0;
+/// The most points of a line that say what they are.
+const SAID: usize = 60;
 
 impl Figure {
     /// The numbers behind it, as comma-separated values.
@@ -217,7 +223,7 @@ impl Figure {
         self.legend(&mut svg);
         let mut top = self.legend_places().1;
         for panel in &self.panels {
-            panel.draw(top, &mut svg);
+            panel.draw(top, style.is_empty(), &mut svg);
             top += panel.height + if panel.x.label.is_some() { BELOW } else { GAP };
         }
         svg + "</svg>"
@@ -263,12 +269,14 @@ impl Panel {
         top + self.height - (y - self.y.low) / (self.y.high - self.y.low) * self.height
     }
 
-    fn draw(&self, top: f64, svg: &mut String) {
+    /// In a page the points of lines can be pointed at.
+    fn draw(&self, top: f64, in_page: bool, svg: &mut String) {
         let bottom = top + self.height;
         let right = WIDTH - RIGHT;
         let shades = self.marks.iter().filter(|mark| matches!(mark, Mark::Shade { .. }));
-        shades.for_each(|mark| self.mark(mark, top, svg));
-        for tick in ticks(self.x.low, self.x.high, 8) {
+        shades.for_each(|mark| self.mark(mark, top, in_page, svg));
+        let across = ticks(self.x.low, self.x.high, 8);
+        for &tick in &across {
             let x = self.x_at(tick);
             let _ = write!(
                 svg,
@@ -276,7 +284,7 @@ impl Panel {
             );
             if self.x.label.is_some() {
                 let y = bottom + 16.0;
-                let text = number(tick);
+                let text = tick_text(tick, &across);
                 let _ = write!(
                     svg,
                     "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{text}</text>"
@@ -284,7 +292,8 @@ impl Panel {
             }
         }
         if self.y.label.is_some() {
-            for tick in ticks(self.y.low, self.y.high, (self.height / 40.0) as usize + 1) {
+            let up = ticks(self.y.low, self.y.high, (self.height / 40.0) as usize + 1);
+            for &tick in &up {
                 let y = self.y_at(top, tick);
                 let _ = write!(
                     svg,
@@ -292,12 +301,12 @@ impl Panel {
                      <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                     LEFT - 6.0,
                     y + 4.0,
-                    number(tick)
+                    tick_text(tick, &up)
                 );
             }
         }
         let marks = self.marks.iter().filter(|mark| !matches!(mark, Mark::Shade { .. }));
-        marks.for_each(|mark| self.mark(mark, top, svg));
+        marks.for_each(|mark| self.mark(mark, top, in_page, svg));
         let _ = write!(
             svg,
             "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom:.1}\" y2=\"{bottom:.1}\"/>\
@@ -320,7 +329,7 @@ impl Panel {
         }
     }
 
-    fn mark(&self, mark: &Mark, top: f64, svg: &mut String) {
+    fn mark(&self, mark: &Mark, top: f64, in_page: bool, svg: &mut String) {
         let clip_x = |x: f64| self.x_at(x.clamp(self.x.low, self.x.high));
         let clip_y = |y: f64| self.y_at(top, y.clamp(self.y.low, self.y.high));
         match mark {
@@ -342,18 +351,31 @@ impl Panel {
                      x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
                 );
             }
-            Mark::Line { colour, points } => {
+            Mark::Line { colour, points, says } => {
                 let stroke = colour.class().replace('c', "s");
-                let points: Vec<String> = points
+                let points: Vec<&[f64; 2]> =
+                    points.iter().filter(|[x, y]| x.is_finite() && y.is_finite()).collect();
+                let places: Vec<String> = points
                     .iter()
-                    .filter(|[x, y]| x.is_finite() && y.is_finite())
                     .map(|[x, y]| format!("{:.1},{:.1}", clip_x(*x), clip_y(*y)))
                     .collect();
                 let _ = write!(
                     svg,
                     "<polyline class=\"{stroke}\" fill=\"none\" stroke-width=\"1.8\" points=\"{}\"/>",
-                    points.join(" ")
+                    places.join(" ")
                 );
+                if in_page && !says.is_empty() {
+                    let every = points.len().div_ceil(SAID).max(1);
+                    for [x, y] in points.into_iter().step_by(every) {
+                        let says = format!("{} {}: {}", escape(says), number(*x), precise(*y));
+                        let (x, y) = (clip_x(*x), clip_y(*y));
+                        let _ = write!(
+                            svg,
+                            "<circle fill-opacity=\"0\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" \
+                             data-says=\"{says}\"><title>{says}</title></circle>"
+                        );
+                    }
+                }
             }
             Mark::Dots { colour, dots } => {
                 let class = colour.class();
@@ -376,11 +398,13 @@ impl Panel {
                     );
                 }
             }
-            Mark::Bars { colour, bars } => {
+            Mark::Bars { colour, bars, says: what } => {
                 let fill = colour.class().replace('c', "f");
                 for &[from, to, height] in bars.iter().filter(|[_, _, height]| *height > 0.0) {
                     let (x, end, y) = (clip_x(from), clip_x(to), clip_y(height));
-                    let says = format!("{} to {}: {}", number(from), number(to), number(height));
+                    let what = escape(what);
+                    let [from, to, height] = [from, to, height].map(number);
+                    let says = format!("{what} {from} to {to}: {height}");
                     let _ = write!(
                         svg,
                         "<rect class=\"{fill}\" fill-opacity=\"0.55\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" \
@@ -394,8 +418,42 @@ impl Panel {
     }
 }
 
-/// Round numbers within a range, about `count` of them.
+/// A number by its first four digits.
+fn precise(value: f64) -> String {
+    let digits = 3 - value.abs().log10().floor() as i32;
+    match digits {
+        0..=6 => format!("{value:.*}", digits as usize),
+        _ if value == 0.0 => "0".to_owned(),
+        _ => format!("{value:.3e}"),
+    }
+}
+
+/// A tick with as many decimals as it takes to tell it from the next.
+fn tick_text(tick: f64, all: &[f64]) -> String {
+    let step = all.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
+    let largest = all.iter().fold(0.0f64, |largest, tick| largest.max(tick.abs()));
+    if !step.is_finite() || largest == 0.0 {
+        return number(tick);
+    }
+    // Round numbers are multiples of a power of ten, or half of one.
+    let decimals = (1.0 - step.log10().floor()).max(0.0) as usize;
+    if !(1e-3..1e6).contains(&largest) {
+        return if tick == 0.0 { "0".to_owned() } else { format!("{tick:.1e}") };
+    }
+    let text = format!("{tick:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Round numbers within a range, about `count` of them, and at least two: one alone says nothing.
 fn ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
+    let finer = |more: usize| round_numbers(low, high, count + more);
+    (0..8).map(finer).find(|ticks| ticks.len() > 1).unwrap_or_else(|| finer(0))
+}
+
+fn round_numbers(low: f64, high: f64, count: usize) -> Vec<f64> {
     let rough = (high - low) / count.max(1) as f64;
     let unit = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * unit).into_iter().find(|&step| step >= rough);
@@ -423,6 +481,23 @@ mod tests {
         close(ticks(-0.04, 1.04, 5), &[0.0, 0.5, 1.0]);
         close(ticks(-15.8, 5.8, 8), &[-15.0, -10.0, -5.0, 0.0, 5.0]);
         close(ticks(0.0, 1.0, 8), &[0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
+    }
+
+    #[test]
+    fn numbers_have_the_digits_it_takes() {
+        let texts = |low: f64, high: f64| {
+            let ticks = ticks(low, high, 3);
+            ticks.iter().map(|&tick| tick_text(tick, &ticks)).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(1.0981, 1.0995), ["1.0985", "1.099", "1.0995"]);
+        assert_eq!(texts(-0.1, 1.1), ["0", "0.5", "1"]);
+        assert_eq!(texts(-2.5e-4, 4.5e-4), ["-2.0e-4", "0", "2.0e-4", "4.0e-4"]);
+        assert_eq!(texts(0.0, 20_000.0), ["0", "10000", "20000"]);
+        let values = [1.18806, 0.0357327, -5.05, 12345.6, 2.5e-7, 0.0];
+        assert_eq!(
+            values.map(precise),
+            ["1.188", "0.03573", "-5.050", "1.235e4", "2.500e-7", "0"].map(str::to_owned)
+        );
     }
 
     /// Names come from users' files: they may hold what separates values.

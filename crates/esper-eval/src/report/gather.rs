@@ -29,6 +29,8 @@ pub struct Run {
     pub metrics: Vec<Record>,
     /// Its settings, as TOML.
     pub config: String,
+    /// The share that its clusters may leak.
+    pub tolerance: f64,
 }
 
 impl Compared {
@@ -63,17 +65,19 @@ impl Compared {
 impl Run {
     fn read(path: &Path, method: &str, seed: u64) -> Result<Self, ReportError> {
         let folder = RunFolder::open(path)?;
+        let config = folder.config()?;
         Ok(Run {
             method: method.to_owned(),
             seed,
             labelled: folder.labelled()?,
             metrics: folder.metrics()?,
-            config: folder.config()?.to_toml(),
+            tolerance: config.leakage.tolerance,
+            config: config.to_toml(),
         })
     }
 
     /// A measure over the steps of a phase.
-    pub(super) fn curve(&self, phase: &str, metric: &str) -> Vec<[f64; 2]> {
+    pub fn curve(&self, phase: &str, metric: &str) -> Vec<[f64; 2]> {
         let records = self.metrics.iter().filter(|record| record.phase == phase);
         let points =
             records.filter_map(|record| Some([record.step as f64, *record.metrics.get(metric)?]));

@@ -13,7 +13,9 @@ pub use figure::{Axis, Colour, Dot, Figure, Mark, Panel, Series};
 pub use gather::{Compared, Run, Scaled};
 pub use png::to_png;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use esper::run::RunFolder;
 
 use crate::results::{Comparison, Results, ResultsError, Scaling};
 use crate::text::percent;
@@ -28,15 +30,35 @@ pub enum ReportError {
     #[error(transparent)]
     Run(#[from] esper::Error),
     /// There is nothing to report on.
-    #[error(
-        "there is nothing to report in {0}: it has no {results} and no {scaling}; `esper run` makes them, when it is complete",
-        results = Results::FILE,
-        scaling = Scaling::FILE
-    )]
-    Nothing(String),
+    #[error("there is nothing to report in {}: {}", path.display(), nothing_in(path))]
+    Nothing {
+        /// Where.
+        path: PathBuf,
+    },
     /// A figure cannot be drawn in pixels.
     #[error("{0}")]
     Pixels(String),
+}
+
+/// Why there is nothing to report in a place.
+fn nothing_in(path: &Path) -> String {
+    if !path.exists() {
+        return "there is no such folder".to_owned();
+    }
+    if !path.is_dir() {
+        return "it is no folder; name one that `esper run` or `esper reproduce` made".to_owned();
+    }
+    if RunFolder::open(path).is_ok() {
+        return "it holds a single run; name the folder of a whole comparison, which `esper run` makes".to_owned();
+    }
+    if path.join(Comparison::FILE).exists() {
+        return "the comparison in it is not complete; go on with it with `esper run … --resume`"
+            .to_owned();
+    }
+    let (results, scaling) = (Results::FILE, Scaling::FILE);
+    format!(
+        "it has no {results} and no {scaling}; `esper run` and `esper reproduce` make them, when they are complete"
+    )
 }
 
 /// What a paper says, and whether it came out so.
@@ -50,18 +72,41 @@ pub struct Claim {
     pub numbers: String,
 }
 
+/// What became of everything that a paper says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdicts {
+    /// One for each thing that it says.
+    pub claims: Vec<Claim>,
+    /// When a claim holds.
+    pub criteria: &'static str,
+    /// What there are no results of yet.
+    pub missing: Vec<String>,
+}
+
+/// A figure with a heading and words.
+pub struct Section {
+    /// The heading.
+    pub title: String,
+    /// What it shows.
+    pub words: String,
+    /// The figure.
+    pub figure: Figure,
+    /// The command that makes it again.
+    pub command: String,
+}
+
 /// Everything that goes into a page.
 pub struct Report {
     /// What it is about.
     pub title: String,
-    /// What a paper says, and whether it came out so.
-    pub claims: Vec<Claim>,
+    /// What became of what a paper says, if it is held against one.
+    pub verdicts: Option<Verdicts>,
     /// Comparisons of methods.
     pub compared: Vec<Compared>,
     /// Comparisons with several shares of the data.
     pub scaled: Vec<Scaled>,
-    /// Other figures, each with a heading and words.
-    pub others: Vec<(String, String, Figure)>,
+    /// Other figures.
+    pub others: Vec<Section>,
 }
 
 impl Report {
@@ -69,7 +114,7 @@ impl Report {
     pub fn read(folder: &Path) -> Result<Self, ReportError> {
         let mut report = Report {
             title: String::new(),
-            claims: Vec::new(),
+            verdicts: None,
             compared: Vec::new(),
             scaled: Vec::new(),
             others: Vec::new(),
@@ -83,7 +128,7 @@ impl Report {
             report.title = format!("esper on {}", compared.results.task);
             report.compared.push(compared);
         } else {
-            return Err(ReportError::Nothing(folder.display().to_string()));
+            return Err(ReportError::Nothing { path: folder.to_owned() });
         }
         Ok(report)
     }
@@ -97,7 +142,7 @@ impl Report {
     pub fn figures(&self) -> Vec<Figure> {
         let mut figures = Vec::new();
         for compared in &self.compared {
-            figures.push(charts::targets(compared));
+            figures.extend(charts::targets(compared));
             figures.extend(charts::labels_by_behaviour(compared));
             let methods = compared.results.methods.iter();
             figures.extend(methods.filter_map(|method| charts::curves(compared, method)));
@@ -105,7 +150,7 @@ impl Report {
         for scaled in &self.scaled {
             figures.extend([charts::scaling(scaled), charts::scaling_targets(scaled)]);
         }
-        figures.extend(self.others.iter().map(|(_, _, figure)| figure.clone()));
+        figures.extend(self.others.iter().map(|section| section.figure.clone()));
         figures
     }
 }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::Report;
 use super::charts;
 use super::figure::{Figure, escape};
 use super::gather::{Compared, Scaled};
-use crate::results::{MeanStd, MethodResults};
-use crate::text::{count, leaked, number};
+use super::{Report, Section, Verdicts};
+use crate::results::{MeanStd, MethodResults, ScalingEntry};
+use crate::text::{count, leaked, number, percent, plural};
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
@@ -27,7 +27,7 @@ pub(super) fn page(report: &Report) -> String {
     for (at, scaled) in report.scaled.iter().enumerate() {
         scaling(scaled, at, &mut page);
     }
-    for (title, words, figure) in &report.others {
+    for Section { title, words, figure, command } in &report.others {
         let _ = write!(
             page,
             "<h2 id=\"{}\">{}</h2><p>{}</p>",
@@ -36,6 +36,7 @@ pub(super) fn page(report: &Report) -> String {
             escape(words)
         );
         show(figure, "", &mut page);
+        let _ = write!(page, "<h3>Run it again</h3><pre>{}</pre>", escape(command));
     }
     let _ = write!(
         page,
@@ -57,7 +58,7 @@ fn heading(compared: &Compared) -> String {
 
 fn contents(report: &Report, page: &mut String) {
     let mut links: Vec<(String, String)> = Vec::new();
-    if !report.claims.is_empty() {
+    if report.verdicts.is_some() {
         links.push(("claims".to_owned(), "the paper's claims".to_owned()));
     }
     links.extend(
@@ -67,7 +68,7 @@ fn contents(report: &Report, page: &mut String) {
         (format!("scaling-{at}"), format!("{}, shares of the data", s.scaling.task))
     }));
     links.extend(
-        report.others.iter().map(|(title, _, figure)| (figure.name.clone(), title.clone())),
+        report.others.iter().map(|section| (section.figure.name.clone(), section.title.clone())),
     );
     if links.len() > 1 {
         let links: Vec<String> = links
@@ -79,12 +80,10 @@ fn contents(report: &Report, page: &mut String) {
 }
 
 fn claims(report: &Report, page: &mut String) {
-    if report.claims.is_empty() {
-        return;
-    }
+    let Some(Verdicts { claims, criteria, missing }) = &report.verdicts else { return };
     *page += "<h2 id=\"claims\">What the paper says, and what came out here</h2><div class=\"scroll\"><table class=\"claims\">\
               <tr><th>claim</th><th></th><th style=\"text-align:left\">numbers</th></tr>";
-    for claim in &report.claims {
+    for claim in claims {
         let (class, verdict) =
             if claim.holds { ("good", "holds") } else { ("bad", "does not hold") };
         let _ = write!(
@@ -95,6 +94,19 @@ fn claims(report: &Report, page: &mut String) {
         );
     }
     *page += "</table></div>";
+    if !missing.is_empty() {
+        let _ = write!(
+            page,
+            "<p>Not run, or not complete: {}. <code>esper reproduce --only {}</code> does it.</p>",
+            escape(&missing.join(", ")),
+            escape(&missing.join(","))
+        );
+    }
+    let _ = write!(
+        page,
+        "<details><summary>When a claim holds</summary><p>{}</p></details>",
+        escape(criteria)
+    );
 }
 
 fn comparison(compared: &Compared, at: usize, page: &mut String) {
@@ -102,46 +114,81 @@ fn comparison(compared: &Compared, at: usize, page: &mut String) {
     let _ = write!(page, "<h2 id=\"comparison-{at}\">{}</h2>", escape(&heading(compared)));
     let _ = write!(
         page,
-        "<p>{} steps of data in {} episodes that return {} on average; {} seeds, preset <code>{}</code>, {} episodes \
+        "<p>{} steps of data in {} episodes that return {} on average; {}, preset <code>{}</code>, {} episodes \
          with each target.</p>",
         count(results.dataset.steps),
         count(results.dataset.episodes),
         number(results.dataset.mean_return),
-        results.seeds,
+        plural(results.seeds, "seed"),
         escape(&results.preset),
-        compared.comparison.episodes
+        count(compared.comparison.episodes)
     );
-    table(results.methods.iter(), page);
+    table(&results.methods, page);
     let _ = write!(page, "<p>{}</p>", escape(&in_words(compared)));
-    show(
-        &charts::targets(compared),
-        "Above: what was asked for and what was achieved, mean and standard deviation over seeds; on the dashed line \
-         they are the same. Few or no episodes start with a label in the shaded ranges; there, and wherever points are \
-         hollow, the data does not say what to expect. Below: the labels that episodes start with, as shares of them.",
-        page,
-    );
+    if let Some(figure) = charts::targets(compared) {
+        show(&figure, &targets_words(compared), page);
+    }
     learned(compared, page);
-    let curves: Vec<Figure> =
-        results.methods.iter().filter_map(|method| charts::curves(compared, method)).collect();
+    let curves: Vec<(Figure, &MethodResults)> = results
+        .methods
+        .iter()
+        .filter_map(|method| Some((charts::curves(compared, method)?, method)))
+        .collect();
     if !curves.is_empty() {
         *page += "<h3>Training</h3>";
-        curves.iter().for_each(|figure| show(figure, "Means over 50 steps.", page));
+        for (figure, method) in curves {
+            let words = match method.method.as_str() {
+                "esper" => {
+                    "Means over 50 steps. What clusters tell is by how much they lower the loss of the predictor they \
+                            hide from, in its own units: around zero while they hide, and below it while they mislead."
+                }
+                _ => "Means over 50 steps.",
+            };
+            show(&figure, words, page);
+        }
     }
     again(compared, page);
 }
 
+/// What the figure of targets shows.
+fn targets_words(compared: &Compared) -> String {
+    let spread = match compared.results.seeds {
+        1 => "with the standard error of its episodes",
+        _ => {
+            "mean and standard deviation over seeds, taken to lie on a line between the targets of a seed"
+        }
+    };
+    let whose = match compared.results.methods.iter().any(|method| method.method == "esper") {
+        true => "ESPER",
+        false => "the first method",
+    };
+    format!(
+        "Above: what was asked for and what was achieved, {spread}; on the dashed line they are the same. In the shaded ranges \
+         few episodes or none start with a label of {whose}; a hollow point is a target that few or none start with of the \
+         method's own labels. There the data does not say what to expect. Below: the labels that episodes start with, as shares \
+         of them."
+    )
+}
+
 /// The results beside the paper's.
-fn table<'a>(methods: impl Iterator<Item = &'a MethodResults>, page: &mut String) {
+fn table(methods: &[MethodResults], page: &mut String) {
     *page += "<div class=\"scroll\"><table class=\"results\"><tr><th>method</th><th>best return</th><th>paper</th>\
               <th>offline return</th><th>calibration error</th><th>training, s</th></tr>";
     for method in methods {
         let cell = |name: &str, value: &Option<MeanStd>, digits: usize| match value {
             None => "<td class=\"soft\">–</td>".to_owned(),
-            Some(MeanStd { mean, std }) => format!(
-                "<td data-method=\"{}\" data-value=\"{name}\" data-mean=\"{mean}\" data-std=\"{std}\">{mean:.digits$} \
-                 <span class=\"soft\">({std:.digits$})</span></td>",
-                escape(&method.method)
-            ),
+            Some(MeanStd { mean, std }) => {
+                // One seed deviates from nothing.
+                let deviation = match method.runs.len() == 1 && name != "paper_best_return" {
+                    true => String::new(),
+                    false => format!(" <span class=\"soft\">({std:.digits$})</span>"),
+                };
+                format!(
+                    "<td data-method=\"{}\" data-value=\"{name}\" data-mean=\"{mean}\" \
+                     data-std=\"{std}\">{mean:.digits$}{deviation}</td>",
+                    escape(&method.method)
+                )
+            }
         };
         let _ = write!(
             page,
@@ -154,11 +201,17 @@ fn table<'a>(methods: impl Iterator<Item = &'a MethodResults>, page: &mut String
             cell("train_seconds", &method.train_seconds, 0)
         );
     }
-    *page += "</table></div><p class=\"soft\">Mean (standard deviation) over seeds. <i>Best return</i> is the paper's \
-              number, the best over all targets asked for; <i>offline return</i> is what the target gets that is chosen \
-              from the data alone; <i>calibration error</i> is how far what was achieved is from what was asked for, over \
-              the targets that the data speaks about.</p>";
+    let over = match methods.first().map_or(0, |method| method.runs.len()) {
+        1 => "Of one seed; the paper's are means (standard deviations) over three.",
+        _ => "Mean (standard deviation) over seeds.",
+    };
+    let _ = write!(page, "</table></div><p class=\"soft\">{over} {MEANINGS}</p>");
 }
+
+/// What the columns of the table are.
+const MEANINGS: &str = "<i>Best return</i> is the paper's number, the best over all targets asked for; <i>offline return</i> is \
+    what the target gets that is chosen from the data alone; <i>calibration error</i> is how far what was achieved is from what \
+    was asked for, over the targets that the data speaks about.";
 
 /// What the numbers show.
 fn in_words(compared: &Compared) -> String {
@@ -190,6 +243,35 @@ fn in_words(compared: &Compared) -> String {
         && let Some(best) = mean(&cql.best_return)
     {
         let _ = write!(words, "CQL, which cannot be asked for a return, gets {best}. ");
+    }
+    compared.results.methods.iter().for_each(|method| words += &beside_the_paper(compared, method));
+    words
+}
+
+/// Where a method did otherwise than in the paper, or worse than those it learned from.
+fn beside_the_paper(compared: &Compared, method: &MethodResults) -> String {
+    let Some(ours) = method.best_return else { return String::new() };
+    let name = charts::method_name(&method.method, method.policy.as_deref());
+    let mut words = String::new();
+    if let Some(paper) = method.paper_best_return
+        && (ours.mean - paper.mean).abs() > (2.0 * paper.std.max(method.best_spread())).max(0.05)
+    {
+        let than = if ours.mean > paper.mean { "more" } else { "less" };
+        let _ = write!(
+            words,
+            "For {name} that is {than} than in the paper, which has {} ({}). ",
+            number(paper.mean),
+            number(paper.std)
+        );
+    }
+    let data = compared.results.dataset.mean_return;
+    if ours.mean < data - 2.0 * method.best_spread() {
+        let _ = write!(
+            words,
+            "With {}, {name} gets less than the episodes it learned from, which return {}. ",
+            number((ours.mean * 100.0).round() / 100.0),
+            number(data)
+        );
     }
     words
 }
@@ -230,17 +312,29 @@ fn learned(compared: &Compared, page: &mut String) {
 
 fn leaks(compared: &Compared, page: &mut String) {
     let runs = compared.results.methods.iter().filter(|method| method.method == "esper");
-    let found = runs.flat_map(|method| &method.runs).filter_map(|run| {
-        let clustering = run.findings.clustering.as_ref()?;
-        Some(format!("seed {}: {}", run.seed, leaked(&clustering.leakage)))
-    });
-    let found: Vec<String> = found.collect();
+    let (mut found, mut leaking) = (Vec::new(), Vec::new());
+    for run in runs.flat_map(|method| &method.runs) {
+        let Some(clustering) = &run.findings.clustering else { continue };
+        found.push(format!("seed {}: {}", run.seed, leaked(&clustering.leakage)));
+        let of_seed = compared.runs_of("esper").find(|of| of.seed == run.seed);
+        if of_seed.is_some_and(|of| !clustering.leakage.is_clean(of.tolerance)) {
+            leaking.push(run.seed.to_string());
+        }
+    }
     if !found.is_empty() {
         let _ = write!(
             page,
-            "<p>Leakage, measured on held-out trajectories as the share of the world's randomness that clusters help to \
-             foresee: {}.</p>",
+            "<p>Leakage, measured on held-out trajectories as the share of the world's randomness that the probabilities of \
+             clusters help to foresee: {}.</p>",
             found.join("; ")
+        );
+    }
+    if !leaking.is_empty() {
+        let _ = write!(
+            page,
+            "<p class=\"bad\">More than is tolerated leaks with {} {}: labels may promise what only luck brings.</p>",
+            if leaking.len() == 1 { "seed" } else { "seeds" },
+            leaking.join(", ")
         );
     }
 }
@@ -293,30 +387,56 @@ fn again(compared: &Compared, page: &mut String) {
     let _ = write!(
         page,
         "<script type=\"application/json\" class=\"results-json\">{}</script>",
-        json.replace("</", "<\\/")
+        // Nothing in it may look like a tag.
+        json.replace('<', "\\u003c")
     );
 }
 
 fn scaling(scaled: &Scaled, at: usize, page: &mut String) {
+    let Scaled { comparison, scaling } = scaled;
     let _ = write!(
         page,
-        "<h2 id=\"scaling-{at}\">{}, shares of the data</h2><p>The same comparison with the first part of the data. Luck \
-         does not go away with more data; what it takes to tell it from skill comes with it.</p>",
-        escape(&scaled.scaling.task)
+        "<h2 id=\"scaling-{at}\">{}, shares of the data</h2><p>The same comparison with the first part of the data, {} a \
+         share, {} episodes with each target. Luck does not go away with more data; what it takes to tell it from skill comes \
+         with it.</p>",
+        escape(&scaling.task),
+        plural(comparison.seeds as usize, "seed"),
+        count(comparison.episodes)
     );
-    show(
-        &charts::scaling(scaled),
-        "Best return over targets, mean and standard deviation over seeds.",
-        page,
-    );
+    *page += "<div class=\"scroll\"><table><tr><th>data</th><th>steps</th><th>method</th><th>best return</th>\
+              <th>offline return</th><th>calibration error</th></tr>";
+    for ScalingEntry { fraction, results } in &scaling.fractions {
+        for method in &results.methods {
+            let cell = |value: Option<MeanStd>| match value {
+                None => "–".to_owned(),
+                Some(value) if method.runs.len() == 1 => format!("{:.2}", value.mean),
+                Some(MeanStd { mean, std }) => format!("{mean:.2} ({std:.2})"),
+            };
+            let _ = write!(
+                page,
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                percent(*fraction),
+                count(results.dataset.steps),
+                escape(&charts::method_name(&method.method, method.policy.as_deref())),
+                cell(method.best_return),
+                cell(method.offline_return),
+                cell(method.calibration_error)
+            );
+        }
+    }
+    let _ = write!(page, "</table></div><p class=\"soft\">{MEANINGS}</p>");
+    let spread = match comparison.seeds {
+        1 => "with the standard error of its episodes",
+        _ => "mean and standard deviation over seeds",
+    };
+    show(&charts::scaling(scaled), &format!("Best return over targets, {spread}."), page);
     show(
         &charts::scaling_targets(scaled),
         "On the dashed line what was achieved is what was asked for. The data does not say what to expect where points are \
          hollow.",
         page,
     );
-    let _ =
-        write!(page, "<h3>Run it again</h3><pre>{}</pre>", escape(&scaled.comparison.command()));
+    let _ = write!(page, "<h3>Run it again</h3><pre>{}</pre>", escape(&comparison.command()));
 }
 
 /// A figure with its words, and its numbers to take home.

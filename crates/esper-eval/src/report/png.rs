@@ -48,6 +48,7 @@ mod tests {
                 marks: vec![Mark::Line {
                     colour: Colour::Esper,
                     points: vec![[0.0, 0.0], [1.0, 1.0]],
+                    says: String::new(),
                 }],
             }],
             data: Vec::new(),

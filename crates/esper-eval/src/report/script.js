@@ -13,5 +13,7 @@ function show(event) {
   says.style.left = Math.max(4, x) + "px";
   says.style.top = y + "px";
 }
+// On paper nothing can be opened.
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((hidden) => { hidden.open = true; }));
 document.addEventListener("pointermove", show);
 document.addEventListener("pointerdown", show);

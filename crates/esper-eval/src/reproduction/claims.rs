@@ -2,7 +2,7 @@
 
 use super::{Agent, CHEATING, FIGURE_1_TRUTH, Reproduction, achieved};
 use crate::report::{Claim, Compared};
-use crate::results::{MeanStd, MethodResults};
+use crate::results::{MeanStd, MethodResults, RunResults};
 use crate::text::percent;
 
 /// Every claim that there are results for.
@@ -28,6 +28,15 @@ fn find<'a>(compared: &'a Compared, method: &str) -> Option<&'a MethodResults> {
     compared.results.methods.iter().find(|results| results.method == method)
 }
 
+/// The name of a method within a claim.
+fn name_of(method: &MethodResults) -> &'static str {
+    match (method.method.as_str(), method.policy.as_deref()) {
+        ("rvs", Some("transformer")) => "the Decision Transformer",
+        ("rvs", _) => "return conditioning",
+        _ => "CQL",
+    }
+}
+
 /// The name of a comparison within a claim.
 fn place(compared: &Compared) -> String {
     format!("{} ({})", compared.results.task, compared.comparison.policy)
@@ -38,10 +47,7 @@ const FIGURE_1_TOLERANCE: f64 = 0.25;
 
 /// The standard error of a method's best return: of the episodes of its best targets.
 fn best_error(method: &MethodResults) -> f64 {
-    let errors = method.runs.iter().filter_map(|run| {
-        let best = run.evaluation.best_return;
-        run.evaluation.sweep.iter().find(|entry| entry.achieved == best).map(|entry| entry.stderr)
-    });
+    let errors = method.runs.iter().filter_map(RunResults::best_stderr);
     error_of_mean(errors)
 }
 
@@ -97,11 +103,7 @@ fn beats(compared: &Compared, other: &str) -> Option<Claim> {
     let (esper, other) = (find(compared, "esper")?, find(compared, other)?);
     let (ours, theirs) = (esper.best_return?, other.best_return?);
     let (paper_ours, paper_theirs) = (esper.paper_best_return?, other.paper_best_return?);
-    let name = match (other.method.as_str(), other.policy.as_deref()) {
-        ("rvs", Some("transformer")) => "the Decision Transformer",
-        ("rvs", _) => "return conditioning",
-        _ => "CQL",
-    };
+    let name = name_of(other);
     let ahead = paper_ours.mean > paper_theirs.mean;
     let (word, holds) = match ahead {
         true => ("ahead of", ours.mean - theirs.mean > margin(esper, other)),
@@ -134,8 +136,9 @@ fn calibrated(compared: &Compared) -> Option<Claim> {
         ),
         holds: 2.0 * ours.mean <= theirs.mean && ours.mean <= 0.15 * span.max(f64::MIN_POSITIVE),
         numbers: format!(
-            "off by {} against {}, over supported targets that span {span:.2}",
+            "ESPER is off by {} over the targets it supports, which span {span:.2}; {} by {} over its own",
             text(ours),
+            name_of(rvs),
             text(theirs)
         ),
     })
@@ -172,11 +175,13 @@ fn leaking(reproduction: &Reproduction) -> Option<Claim> {
         reproduction.agents.iter().partition(|agent| agent.cheats());
     let returns = |agents: &[&Agent]| MeanStd::of(agents.iter().map(|agent| agent.offline_return));
     let (worse, better) = (returns(&cheating)?, returns(&honest)?);
+    let paid = cheating.iter().filter(|agent| agent.betas.adv < 0.0).count();
     Some(Claim {
         says: "gambling: clusters that let the dynamics model cheat perform worse".to_owned(),
         holds: better.mean - worse.mean > better.std + worse.std,
         numbers: format!(
-            "offline return of {} agents that leak over {}: {}; of the {} others: {}",
+            "offline return of {} agents whose clusters take over {} off the dynamics loss ({paid} of them with β_adv < 0): \
+             {}; of the {} others: {}",
             cheating.len(),
             percent(CHEATING),
             text(worse),
@@ -186,6 +191,15 @@ fn leaking(reproduction: &Reproduction) -> Option<Claim> {
     })
 }
 
+/// When a claim holds, in words.
+pub(super) const CRITERIA: &str = "A best return reaches the paper's if it is at most two of the paper's standard deviations \
+    below it (0.02 where those are smaller). One method is ahead of another if its best return is higher by more than both \
+    standard deviations over seeds together, and by twice the standard error that the luck of episodes makes; the same rule says \
+    whether a method improves from the smallest to the largest share of the data. ESPER gets what it is asked for if it is off \
+    by at most 15% of the range of targets it supports, and by at most half of what return conditioning is off by. Figure 1's \
+    returns may differ by 0.25 and two standard errors. Clusters let the dynamics model cheat if they take more than a tenth \
+    off its loss; those agents perform worse if their mean is lower by more than both standard deviations together.";
+
 #[cfg(test)]
 mod tests {
     use super::super::{Asked, Betas};
@@ -194,7 +208,6 @@ mod tests {
     use crate::results::{Comparison, DatasetSummary, Results, RunResults, Scaling, ScalingEntry};
     use crate::sweep::{Evaluation, SweepEntry};
     use esper::relabel::Findings;
-    use esper::relabel::esper::Leakage;
 
     fn method(name: &str, best: f64, std: f64, calibration: Option<f64>) -> MethodResults {
         let value = |mean: f64, std: f64| Some(MeanStd { mean, std });
@@ -328,15 +341,17 @@ mod tests {
             };
             FIGURE_1_TRUTH.iter().map(ask).collect::<Vec<_>>()
         };
-        let agent = |seed: u64, leaks: f64, offline_return: f64| Agent {
+        let agent = |seed: u64, dynamics_loss: f64, offline_return: f64| Agent {
             betas: Betas { act: 0.01, adv: 1.0 },
             seed,
-            leakage: Leakage { mean: leaks, stderr: 0.0, baseline: 1.0 },
+            dynamics_loss,
+            dynamics_loss_without_clusters: 1.0,
+            leakage: 0.0,
             offline_return,
             best_return: 1.0,
         };
         let judged = |shift: f64, worst: f64| {
-            let agents = vec![agent(0, 0.0, 1.0), agent(1, 0.01, 0.9), agent(2, 0.5, worst)];
+            let agents = vec![agent(0, 1.0, 1.0), agent(1, 0.99, 0.9), agent(2, 0.5, worst)];
             let parts =
                 Reproduction { tables: Vec::new(), figure_1: asked(shift), agents, scaled: None };
             verdicts(&parts)

@@ -5,14 +5,14 @@ mod claims;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use esper::relabel::esper::Leakage;
 use serde::{Deserialize, Serialize};
 
 use crate::report::{
-    Axis, Colour, Compared, Dot, Figure, Mark, Panel, Report, ReportError, Scaled, Series,
+    Axis, Colour, Compared, Dot, Figure, Mark, Panel, Report, ReportError, Run, Scaled, Section,
+    Series, Verdicts,
 };
 use crate::results::{MeanStd, Results, RunResults, Scaling, read_json};
-use crate::text::{leaked, number};
+use crate::text::number;
 
 /// What one seed achieved for a target of Figure 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,14 +28,19 @@ pub struct Asked {
 }
 
 /// One ESPER agent, trained with certain worths of reconstructing actions and of hiding the world's randomness.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Agent {
     /// What they are worth.
+    #[serde(flatten)]
     pub betas: Betas,
     /// The seed.
     pub seed: u64,
-    /// How much its clusters help to predict the world.
-    pub leakage: Leakage,
+    /// The loss of the dynamics model that saw clusters drawn for it (Equation 3), at the end of training.
+    pub dynamics_loss: f64,
+    /// Its loss without any.
+    pub dynamics_loss_without_clusters: f64,
+    /// The share of the world's randomness that the probabilities of clusters tell a fresh predictor.
+    pub leakage: f64,
     /// What the target gets that is chosen offline.
     pub offline_return: f64,
     /// What its best target gets.
@@ -43,11 +48,13 @@ pub struct Agent {
 }
 
 /// What reconstructing actions and hiding the world's randomness are worth.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Betas {
     /// Reconstructing actions.
+    #[serde(rename = "beta_act")]
     pub act: f64,
     /// Hiding the world's randomness; below zero, telling it.
+    #[serde(rename = "beta_adv")]
     pub adv: f64,
 }
 
@@ -68,28 +75,31 @@ impl Betas {
 }
 
 impl Agent {
-    fn of(betas: Betas, run: &RunResults) -> Option<Self> {
+    /// The agent of a seed, if it was trained to its end.
+    fn of(betas: Betas, results: &RunResults, run: &Run) -> Option<Self> {
+        let last_fifth = |metric: &str| {
+            let curve = run.curve("cluster", metric);
+            let last = &curve[curve.len() - curve.len().div_ceil(5)..];
+            MeanStd::of(last.iter().map(|point| point[1])).map(|losses| losses.mean)
+        };
         Some(Agent {
             betas,
-            seed: run.seed,
-            leakage: run.findings.clustering.as_ref()?.leakage,
-            offline_return: run.evaluation.offline_return?,
-            best_return: run.evaluation.best_return,
+            seed: results.seed,
+            dynamics_loss: last_fifth("transition_loss")?,
+            dynamics_loss_without_clusters: last_fifth("baseline_loss")?,
+            leakage: results.findings.clustering.as_ref()?.leakage.share()[0],
+            offline_return: results.evaluation.offline_return?,
+            best_return: results.evaluation.best_return,
         })
-    }
-
-    /// The loss of a dynamics model that sees the clusters.
-    fn dynamics_loss(&self) -> f64 {
-        self.leakage.baseline - self.leakage.mean
     }
 
     /// Whether its clusters let the dynamics model cheat.
     fn cheats(&self) -> bool {
-        self.leakage.share()[0] > CHEATING
+        self.dynamics_loss < (1.0 - CHEATING) * self.dynamics_loss_without_clusters
     }
 }
 
-/// The share of the world's randomness that clusters may tell before a dynamics model is said to cheat.
+/// The share that clusters may take off the dynamics loss before it is said to cheat.
 const CHEATING: f64 = 0.1;
 
 /// Where the worths are.
@@ -120,6 +130,8 @@ pub struct Reproduction {
 impl Reproduction {
     /// The file of Figure 1's table.
     pub const FIGURE_1: &str = "figure1.json";
+    /// The file of the agents with several worths.
+    pub const BETAS: &str = "beta.json";
     /// The file of what became of the claims.
     pub const CLAIMS: &str = "claims.json";
     /// The folder of shares of the data.
@@ -143,9 +155,11 @@ impl Reproduction {
         let figure_1 = if figure_1.exists() { read_json(figure_1)? } else { Vec::new() };
         let mut agents = Vec::new();
         for betas in beta_folders(folder) {
-            let results = Results::read(&folder.join(betas.folder()))?;
-            let runs = results.methods.iter().flat_map(|method| &method.runs);
-            agents.extend(runs.filter_map(|run| Agent::of(betas, run)));
+            let compared = Compared::read(&folder.join(betas.folder()))?;
+            let results = compared.results.methods.iter().flat_map(|method| &method.runs);
+            for (results, run) in results.zip(&compared.runs) {
+                agents.extend(Agent::of(betas, results, run));
+            }
         }
         let scaling = folder.join(Self::SCALING);
         let scaled = match scaling.join(Scaling::FILE).exists() {
@@ -161,33 +175,63 @@ impl Reproduction {
         tables.is_empty() && figure_1.is_empty() && agents.is_empty() && scaled.is_none()
     }
 
+    /// The parts that there are no results of, by the names that `esper reproduce --only` has for them.
+    fn missing(&self) -> Vec<String> {
+        let done = |task: &str, policy: &str| {
+            let is = |of: &Compared| of.results.task == task && of.comparison.policy == policy;
+            self.tables.iter().any(is)
+        };
+        let tables = TABLES.iter().filter(|(task, policy)| !done(task, policy));
+        let mut missing: Vec<String> = tables
+            .map(|(task, policy)| match *policy {
+                "mlp" => (*task).to_owned(),
+                policy => format!("{task}-{policy}"),
+            })
+            .collect();
+        let others = [
+            ("figure1", self.figure_1.is_empty()),
+            ("beta", self.agents.is_empty()),
+            ("scaling", self.scaled.is_none()),
+        ];
+        missing.extend(others.iter().filter(|(_, none)| *none).map(|(name, _)| (*name).to_owned()));
+        missing
+    }
+
     /// The one report on all of it.
     pub fn report(self) -> Report {
-        let claims = claims::claims(&self);
+        let verdicts = Verdicts {
+            claims: claims::claims(&self),
+            criteria: claims::CRITERIA,
+            missing: self.missing(),
+        };
         let mut others = Vec::new();
         if !self.figure_1.is_empty() {
-            others.push((
-                "Figure 1: return conditioning on gambling".to_owned(),
-                "Conditioned on -15, -6, 1 and 5, a policy that imitates every episode with that return gets -5, -2.5, -1/6 \
-                 and -5: it takes the gambles that happened to go that way."
+            others.push(Section {
+                title: "Figure 1: return conditioning on gambling".to_owned(),
+                words: "Conditioned on -15, -6, 1 and 5, a policy that imitates every episode with that return gets -5, -2.5, \
+                        -1/6 and -5: it takes the gambles that happened to go that way. Asked are the runs of the table of \
+                        gambling with the MLP policy."
                     .to_owned(),
-                figure_1(&self.figure_1),
-            ));
+                figure: figure_1(&self.figure_1),
+                command: "esper reproduce --only figure1".to_owned(),
+            });
         }
         if !self.agents.is_empty() {
-            others.push((
-                "Dynamics loss against performance".to_owned(),
-                "ESPER agents on gambling, for which telling actions and hiding the world's randomness were worth more or \
-                 less. Where hiding is worth less than nothing, clusters gain by telling what the world will do. The dashed \
-                 line is the loss of a dynamics model that sees no clusters; left of it, clusters let it cheat. An agent whose \
-                 clusters tell who was lucky promises itself what only luck brings, asks for that, and gambles."
+            others.push(Section {
+                title: "Dynamics loss against performance".to_owned(),
+                words: "ESPER agents on gambling, for which reconstructing actions (β_act) and hiding the world's randomness \
+                        (β_adv) were worth more or less; the first clustering is taken, whatever it leaks. Below zero clusters \
+                        gain by telling what the world will do. The dashed line is the loss of a dynamics model that sees no \
+                        clusters; left of it, clusters let it cheat. An agent whose clusters tell who was lucky is promised what \
+                        only luck brings, asks for it, and gambles."
                     .to_owned(),
-                beta_figure(&self.agents),
-            ));
+                figure: beta_figure(&self.agents),
+                command: "esper reproduce --only beta".to_owned(),
+            });
         }
         let scaled: Vec<Scaled> = self.scaled.into_iter().collect();
         let title = "You can't count on luck: the paper's tables and figures".to_owned();
-        Report { title, claims, compared: self.tables, scaled, others }
+        Report { title, verdicts: Some(verdicts), compared: self.tables, scaled, others }
     }
 
     /// The results of all parts, by the name that a repository keeps them under.
@@ -199,9 +243,7 @@ impl Reproduction {
                 (format!("{name}.json"), folder.join(name).join(Results::FILE))
             })
             .collect();
-        sources.extend(beta_folders(folder).into_iter().map(|beta| {
-            (format!("beta-{}.json", beta.name()), folder.join(beta.folder()).join(Results::FILE))
-        }));
+        sources.push((Self::BETAS.to_owned(), folder.join(Self::BETAS)));
         sources.push(("scaling.json".to_owned(), folder.join(Self::SCALING).join(Scaling::FILE)));
         sources.push((Self::FIGURE_1.to_owned(), folder.join(Self::FIGURE_1)));
         sources.push((Self::CLAIMS.to_owned(), folder.join(Self::CLAIMS)));
@@ -250,7 +292,10 @@ fn figure_1(asked: &[Asked]) -> Figure {
     let panel = Panel {
         height: 200.0,
         x: Axis::around("target return", rows.iter().map(|row| row.0)),
-        y: Axis::around("achieved return", rows.iter().flat_map(|row| [row.1, row.2.mean])),
+        y: Axis::around(
+            "achieved return",
+            rows.iter().flat_map(|row| [row.1, row.2.mean - row.2.std, row.2.mean + row.2.std]),
+        ),
         marks: vec![
             Mark::Dots { colour: exact, dots: truths.collect() },
             Mark::Dots { colour: ours, dots: found.collect() },
@@ -274,15 +319,16 @@ fn figure_1(asked: &[Asked]) -> Figure {
 
 fn beta_figure(agents: &[Agent]) -> Figure {
     let dot = |agent: &Agent| Dot {
-        at: [agent.dynamics_loss(), agent.offline_return],
+        at: [agent.dynamics_loss, agent.offline_return],
         error: 0.0,
         solid: true,
         says: format!(
-            "actions worth {}, hiding worth {}, seed {}: {} leaks, asked offline it gets {}, at best {}",
+            "β_act {}, β_adv {}, seed {}: dynamics loss {:.4} ({:.4} without clusters), asked offline it gets {}, at best {}",
             agent.betas.act,
             agent.betas.adv,
             agent.seed,
-            leaked(&agent.leakage),
+            agent.dynamics_loss,
+            agent.dynamics_loss_without_clusters,
             number(agent.offline_return),
             number(agent.best_return)
         ),
@@ -291,17 +337,17 @@ fn beta_figure(agents: &[Agent]) -> Figure {
         agents.iter().filter(|agent| (agent.betas.adv < 0.0) == tell).map(dot).collect()
     };
     let (hiding, telling) = (Colour::Esper, Colour::Rvs);
-    let without = MeanStd::of(agents.iter().map(|agent| agent.leakage.baseline));
+    let without = MeanStd::of(agents.iter().map(|agent| agent.dynamics_loss_without_clusters));
     let without = without.map_or(0.0, |baseline| baseline.mean);
     let y = Axis::around("offline return", agents.iter().map(|agent| agent.offline_return));
-    let losses = agents.iter().map(Agent::dynamics_loss);
+    let losses = agents.iter().map(|agent| agent.dynamics_loss);
     let panel = Panel {
         height: 240.0,
         x: Axis::around("dynamics loss with clusters", losses.chain([without])),
         marks: vec![
             Mark::Guide { from: [without, y.low], to: [without, y.high] },
-            Mark::Dots { colour: hiding, dots: dots(false) },
             Mark::Dots { colour: telling, dots: dots(true) },
+            Mark::Dots { colour: hiding, dots: dots(false) },
         ],
         y,
     };
@@ -311,15 +357,17 @@ fn beta_figure(agents: &[Agent]) -> Figure {
         "seed",
         "dynamics_loss",
         "dynamics_loss_without_clusters",
+        "leakage",
         "offline_return",
         "best_return",
     ];
     let mut data = vec![heading.map(str::to_owned).to_vec()];
     data.extend(agents.iter().map(|agent| {
-        let Agent { betas, seed, leakage, offline_return, best_return } = agent;
-        let mut row = vec![betas.act.to_string(), betas.adv.to_string(), seed.to_string()];
-        let losses = [agent.dynamics_loss(), leakage.baseline];
-        row.extend(losses.iter().chain([offline_return, best_return]).map(f64::to_string));
+        let mut row = [agent.betas.act, agent.betas.adv].map(|n| n.to_string()).to_vec();
+        row.push(agent.seed.to_string());
+        let losses = [agent.dynamics_loss, agent.dynamics_loss_without_clusters, agent.leakage];
+        row.extend(losses.map(|n| n.to_string()));
+        row.extend([agent.offline_return, agent.best_return].map(|n| n.to_string()));
         row
     }));
     Figure {

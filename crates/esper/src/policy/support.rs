@@ -89,6 +89,8 @@ impl Support {
         let [lowest, highest] = self.reach;
         let mut targets: Vec<f64> = (0..=SWEEP_STEPS + 2 * SWEEP_BEYOND)
             .map(|at| low - beyond + at as f64 * step)
+            // Nothing is nothing, not what is left of rounding.
+            .map(|target| if target.abs() < 1e-9 * step { 0.0 } else { target })
             .chain([0.1, 0.3, 0.5, 0.7, 0.9].map(|quantile| self.quantile(quantile)))
             .chain(far(low - beyond, lowest.min(low - beyond)))
             .chain(far(high + beyond, highest.max(high + beyond)))

@@ -7,18 +7,28 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::training::Checkpoint;
 
+/// How far a run was when a checkpoint was made.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct When {
+    /// The length of the metrics file.
+    pub(super) metrics: u64,
+    /// How long it had been trained.
+    #[serde(default)]
+    pub(super) seconds: f64,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Header {
     step: usize,
-    /// The length of the metrics file when the checkpoint was made.
-    metrics: u64,
+    #[serde(flatten)]
+    when: When,
     sizes: Vec<usize>,
 }
 
 /// The bytes of a checkpoint's file.
-pub(super) fn to_bytes(checkpoint: &Checkpoint, metrics: u64) -> Vec<u8> {
+pub(super) fn to_bytes(checkpoint: &Checkpoint, when: When) -> Vec<u8> {
     let Checkpoint { step, parts } = checkpoint;
-    let header = Header { step: *step, metrics, sizes: parts.iter().map(Vec::len).collect() };
+    let header = Header { step: *step, when, sizes: parts.iter().map(Vec::len).collect() };
     let header = serde_json::to_vec(&header).expect("a header can always be written");
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header);
@@ -28,14 +38,14 @@ pub(super) fn to_bytes(checkpoint: &Checkpoint, metrics: u64) -> Vec<u8> {
     bytes
 }
 
-/// The checkpoint in a file's bytes, and the length that the metrics file had.
-pub(super) fn from_bytes(path: &Path, bytes: &[u8]) -> Result<(Checkpoint, u64), Error> {
+/// The checkpoint in a file's bytes, and how far the run was.
+pub(super) fn from_bytes(path: &Path, bytes: &[u8]) -> Result<(Checkpoint, When), Error> {
     parse(bytes).ok_or_else(|| {
         Error::Run(format!("{} is damaged; remove it to train from the start", path.display()))
     })
 }
 
-fn parse(bytes: &[u8]) -> Option<(Checkpoint, u64)> {
+fn parse(bytes: &[u8]) -> Option<(Checkpoint, When)> {
     let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
     if crc32fast::hash(bytes) != u32::from_le_bytes(*checksum) {
         return None;
@@ -50,7 +60,7 @@ fn parse(bytes: &[u8]) -> Option<(Checkpoint, u64)> {
         parts.push(part.to_vec());
         rest = after;
     }
-    Some((Checkpoint { step: header.step, parts }, header.metrics))
+    Some((Checkpoint { step: header.step, parts }, header.when))
 }
 
 #[cfg(test)]
@@ -60,9 +70,10 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let checkpoint = Checkpoint { step: 7, parts: vec![vec![1, 2, 3], vec![], vec![4]] };
-        let bytes = to_bytes(&checkpoint, 99);
+        let when = When { metrics: 99, seconds: 0.5 };
+        let bytes = to_bytes(&checkpoint, when);
         let path = Path::new("checkpoint");
-        assert_eq!(from_bytes(path, &bytes).unwrap(), (checkpoint, 99));
+        assert_eq!(from_bytes(path, &bytes).unwrap(), (checkpoint, when));
         for cut in [0, 3, bytes.len() - 1] {
             assert!(from_bytes(path, &bytes[..cut]).is_err());
         }

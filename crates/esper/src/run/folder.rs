@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use esper_data::{Checksums, DataError, Dataset, LabelColumns, PendingFile};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{EventFile, Labelled, Method, Outcome, Plan, Policy, PolicyKind, checkpoint};
+use super::checkpoint::{self, When};
+use super::{EventFile, Labelled, Method, Outcome, Plan, Policy, PolicyKind};
 use crate::config::Config;
 use crate::error::Error;
 use crate::policy::{LabelInput, MlpPolicy, Support, TransformerPolicy};
@@ -61,7 +63,7 @@ impl DataId {
 /// What is known when a run is complete.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How long training took; after a stop, from where it went on.
+    /// How long training took, what was stopped and gone on with included.
     pub train_seconds: f64,
     /// What is known about the labels without the world.
     pub findings: Findings,
@@ -107,6 +109,9 @@ impl Record {
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
+    opened: Instant,
+    /// Seconds of training before it was opened.
+    before: f64,
 }
 
 const MANIFEST: &str = "manifest.json";
@@ -120,9 +125,13 @@ const SUMMARY: &str = "training.json";
 const CHECKPOINTS: &str = "checkpoints";
 
 impl RunFolder {
+    fn at(path: &Path) -> Self {
+        RunFolder { path: path.to_owned(), opened: Instant::now(), before: 0.0 }
+    }
+
     /// Starts a run in a folder that is new or empty.
     pub fn create(path: &Path, plan: &Plan, data: &DataId) -> Result<Self, Error> {
-        let folder = RunFolder { path: path.to_owned() };
+        let folder = Self::at(path);
         if folder.path.join(MANIFEST).exists() {
             return Err(Error::Data(DataError::Exists(path.to_owned())));
         }
@@ -140,7 +149,7 @@ impl RunFolder {
 
     /// Opens a run that was started, complete or not.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let folder = RunFolder { path: path.to_owned() };
+        let folder = Self::at(path);
         if !path.is_dir() {
             return Err(Error::Run(format!("there is no folder {}", path.display())));
         }
@@ -155,7 +164,7 @@ impl RunFolder {
 
     /// Opens a run to go on with it, if it is the same: plan, data and version.
     pub fn resume(path: &Path, plan: &Plan, data: &DataId) -> Result<Self, Error> {
-        let folder = Self::open(path)?;
+        let mut folder = Self::open(path)?;
         let (theirs, ours) = (folder.manifest()?, Manifest::of(plan, data));
         let same_config = plan.used(folder.config()?) == plan.used(plan.config.clone());
         let different = match () {
@@ -166,7 +175,7 @@ impl RunFolder {
             () if theirs.data != ours.data => "data",
             () if !same_config => "configuration",
             () => {
-                folder.forget_metrics()?;
+                folder.go_back_to_checkpoint()?;
                 return Ok(folder);
             }
         };
@@ -239,7 +248,8 @@ impl RunFolder {
             },
         };
         self.write_json(AGENT, &agents)?;
-        let summary = Summary { train_seconds: *seconds, findings: labels.findings.clone() };
+        let summary =
+            Summary { train_seconds: self.before + seconds, findings: labels.findings.clone() };
         self.write_json(SUMMARY, &summary)?;
         // Complete: nothing to go on with any more.
         let checkpoints = self.path.join(CHECKPOINTS);
@@ -318,8 +328,8 @@ impl RunFolder {
         Ok((policy, support))
     }
 
-    /// Metrics that came after the last checkpoint are forgotten: they will come again.
-    fn forget_metrics(&self) -> Result<(), Error> {
+    /// Metrics that came after the last checkpoint are forgotten: they will come again. The time it took counts.
+    fn go_back_to_checkpoint(&mut self) -> Result<(), Error> {
         let (folder, path) = (self.path.join(CHECKPOINTS), self.path.join(METRICS));
         if self.is_complete() || !path.exists() {
             return Ok(());
@@ -330,7 +340,9 @@ impl RunFolder {
             // What was being written when everything ended has a name of its own.
             if entry.extension().is_none_or(|extension| extension != "partial") {
                 let bytes = fs::read(&entry).map_err(|error| failed(&entry, error))?;
-                known = known.max(checkpoint::from_bytes(&entry, &bytes)?.1);
+                let (_, when) = checkpoint::from_bytes(&entry, &bytes)?;
+                known = known.max(when.metrics);
+                self.before = self.before.max(when.seconds);
             }
         }
         let file = fs::OpenOptions::new().write(true).open(&path);
@@ -390,7 +402,8 @@ impl Monitor for RunFolder {
     fn keep(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
         let metrics = fs::metadata(self.path.join(METRICS)).map_or(0, |file| file.len());
         let name = format!("{CHECKPOINTS}/{phase}");
-        self.write(&name, &checkpoint::to_bytes(checkpoint, metrics))
+        let seconds = self.before + self.opened.elapsed().as_secs_f64();
+        self.write(&name, &checkpoint::to_bytes(checkpoint, When { metrics, seconds }))
     }
 
     fn kept(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
