@@ -18,7 +18,7 @@ use crate::progress::{Board, catch_interrupts, duration};
 
 #[derive(clap::Args)]
 #[command(after_help = "Example:  esper reproduce --only gambling,figure1,beta\n\n\
-    Expect an hour or more for all of it on two cores. It can be stopped at any time: the same command goes on \
+    Expect two hours for all of it on two cores. It can be stopped at any time: the same command goes on \
     where it was, and what is done is not done again.")]
 pub(crate) struct Arguments {
     /// Do only these parts

@@ -259,7 +259,7 @@ fn beside_the_paper(compared: &Compared, method: &MethodResults) -> String {
         let than = if ours.mean > paper.mean { "more" } else { "less" };
         let _ = write!(
             words,
-            "For {name} that is {than} than in the paper, which has {} ({}). ",
+            "{name}: that is {than} than in the paper, which has {} ({}). ",
             number(paper.mean),
             number(paper.std)
         );
@@ -268,7 +268,7 @@ fn beside_the_paper(compared: &Compared, method: &MethodResults) -> String {
     if ours.mean < data - 2.0 * method.best_spread() {
         let _ = write!(
             words,
-            "With {}, {name} gets less than the episodes it learned from, which return {}. ",
+            "{name}: {} is less than what the episodes return that it learned from, {}. ",
             number((ours.mean * 100.0).round() / 100.0),
             number(data)
         );
