@@ -153,9 +153,29 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Text in lines of at most so many columns, all but the first set in by some.
+pub(crate) fn wrapped(text: &str, columns: usize, indent: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a line");
+        let width = if line.is_empty() { 0 } else { line.chars().count() + 1 };
+        match width > 0 && indent + width + word.chars().count() > columns {
+            true => lines.push(word.to_owned()),
+            false => line.extend([if width > 0 { " " } else { "" }, word]),
+        }
+    }
+    lines.join(&format!("\n{}", " ".repeat(indent)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_wrapped() {
+        assert_eq!(wrapped("one two three", 10, 2), "one two\n  three");
+        assert_eq!(wrapped("much_too_long a", 5, 0), "much_too_long\na");
+    }
 
     #[test]
     fn columns_line_up() {

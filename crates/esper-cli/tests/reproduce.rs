@@ -43,7 +43,9 @@ fn figure_1_is_reproduced() {
     let before = trained().unwrap().modified().unwrap();
     let again = esper(here, &part);
     assert!(stderr(&again).starts_with("figure1: part 1 of 1\n"), "{}", stderr(&again));
-    assert!(String::from_utf8_lossy(&again.stdout).contains("reproduction/report.html in "));
+    let text = String::from_utf8_lossy(&again.stdout);
+    assert!(text.contains("reproduction/report.html in "), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert_eq!(trained().unwrap().modified().unwrap(), before);
     refused(&esper(here, &[&part[..], &["--paper"]].concat()), 1, "holds another comparison");
     json(&esper(here, &["report", "reproduction", "--json"]));

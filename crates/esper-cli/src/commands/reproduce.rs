@@ -13,7 +13,7 @@ use esper_tasks::Task;
 use super::compare::{Compare, make_folder, write_json};
 use super::learning::{Ask, PresetName, default_episodes, evaluate, failure, user_stop};
 use super::report::{self, Form};
-use crate::output::{Failure, Output, Paint, percent};
+use crate::output::{Failure, Output, Paint, percent, wrapped};
 use crate::progress::{Board, catch_interrupts, duration};
 
 #[derive(clap::Args)]
@@ -97,17 +97,18 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         true => PartName::value_variants().to_vec(),
         false => arguments.only.clone(),
     };
+    let mut concluded = None;
     for (at, &part) in parts.iter().enumerate() {
         let name = part.to_possible_value().map_or(String::new(), |v| v.get_name().to_owned());
         if output.talks() {
             eprintln!("{name}: part {} of {}", at + 1, parts.len());
         }
         Work { arguments, output }.part(part)?;
-        // Also when a later part is stopped.
-        conclude(&arguments.out)?;
+        // After every part: a later one may be stopped.
+        concluded = Some(conclude(&arguments.out)?);
     }
+    let Some(report) = concluded else { return Ok(()) };
     let page = arguments.out.join(report::PAGE);
-    let report = conclude(&arguments.out)?;
     if let Some(folder) = &arguments.results {
         keep_results(&arguments.out, &report, folder)?;
     }
@@ -120,12 +121,17 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
                 false => (Paint::Bad, "does not hold"),
             };
             let verdict = output.paint(paint, verdict);
-            text += &format!("{verdict}  {}\n               {}\n", claim.says, claim.numbers);
+            let [says, numbers] =
+                [&claim.says, &claim.numbers].map(|text| wrapped(text, 100, INDENT));
+            text += &format!("{verdict}  {says}\n{:INDENT$}{numbers}\n", "");
         }
         let took = duration(started.elapsed().as_secs_f64());
         format!("{text}\n{} in {took}", page.display())
     })
 }
+
+/// Where a claim begins, behind its verdict.
+const INDENT: usize = 15;
 
 /// Writes down what came of everything so far.
 fn conclude(folder: &Path) -> Result<Report, Failure> {
