@@ -256,10 +256,10 @@ fn beside_the_paper(compared: &Compared, method: &MethodResults) -> String {
     if let Some(paper) = method.paper_best_return
         && (ours.mean - paper.mean).abs() > (2.0 * paper.std.max(method.best_spread())).max(0.05)
     {
-        let than = if ours.mean > paper.mean { "more" } else { "less" };
+        let than = if ours.mean > paper.mean { "less" } else { "more" };
         let _ = write!(
             words,
-            "{name}: that is {than} than in the paper, which has {} ({}). ",
+            "In the paper {name} gets {} ({}), {than} than here. ",
             number(paper.mean),
             number(paper.std)
         );
@@ -268,8 +268,7 @@ fn beside_the_paper(compared: &Compared, method: &MethodResults) -> String {
     if ours.mean < data - 2.0 * method.best_spread() {
         let _ = write!(
             words,
-            "{name}: {} is less than what the episodes return that it learned from, {}. ",
-            number((ours.mean * 100.0).round() / 100.0),
+            "Here {name} gets less than the episodes that it learned from, which return {}. ",
             number(data)
         );
     }
