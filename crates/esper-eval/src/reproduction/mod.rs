@@ -157,8 +157,10 @@ impl Reproduction {
         for betas in beta_folders(folder) {
             let compared = Compared::read(&folder.join(betas.folder()))?;
             let results = compared.results.methods.iter().flat_map(|method| &method.runs);
-            for (results, run) in results.zip(&compared.runs) {
-                agents.extend(Agent::of(betas, results, run));
+            for results in results {
+                // What was measured while training is in the run's folder, which may be gone.
+                let run = compared.runs.iter().find(|run| run.seed == results.seed);
+                agents.extend(run.and_then(|run| Agent::of(betas, results, run)));
             }
         }
         let scaling = folder.join(Self::SCALING);
