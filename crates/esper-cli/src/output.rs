@@ -124,7 +124,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-pub(crate) use esper_eval::text::{count, leaked, number, percent, plural};
+pub(crate) use esper_eval::text::{count, leaked, number, percent};
 
 /// A table with aligned columns: the first to the left, the others to the right.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {

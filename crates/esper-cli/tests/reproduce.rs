@@ -47,7 +47,11 @@ fn figure_1_is_reproduced() {
     assert!(text.contains("reproduction/report.html in "), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert_eq!(trained().unwrap().modified().unwrap(), before);
-    refused(&esper(here, &[&part[..], &["--paper"]].concat()), 1, "holds another comparison");
+    refused(
+        &esper(here, &[&part[..], &["--paper"]].concat()),
+        1,
+        "holds results with the preset quick",
+    );
     json(&esper(here, &["report", "reproduction", "--json"]));
     assert_eq!(read("reproduction/report.html"), page);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use esper::Error;
 use esper::config::Config;
-use esper::run::{DataId, Method, Plan, PolicyKind, RunFolder};
+use esper::run::{DataId, Method, Plan, PolicyKind};
 use esper_data::{Dataset, DatasetWriter, PendingFile, Tally};
 use esper_eval::report::Report;
 use esper_eval::{
@@ -222,12 +222,12 @@ impl Compare<'_> {
         let worker = || {
             while let Some(at) = take() {
                 let entry = &entries[at];
-                let trained = !RunFolder::open(&entry.path).is_ok_and(|run| run.is_complete());
+                let before = entry.path.join(EVALUATED).exists();
                 let result =
                     self.one(entry, &board, &stop).map_err(|error| entry.name_error(error));
                 board.finish(&entry.name);
                 match &result {
-                    Ok(run) if output.talks() => eprintln!("{}", told(entry, run, trained)),
+                    Ok(run) if output.talks() => eprintln!("{}", told(entry, run, before)),
                     Ok(_) => {}
                     Err(_) => failed.store(true, Ordering::Relaxed),
                 }
@@ -324,10 +324,10 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Fail
 }
 
 /// A line about a run that is over.
-fn told(entry: &Entry<'_>, run: &RunResults, trained: bool) -> String {
-    let mut line = match trained {
-        true => format!("{}: trained in {}", entry.name, duration(run.train_seconds)),
-        false => format!("{}: done before", entry.name),
+fn told(entry: &Entry<'_>, run: &RunResults, before: bool) -> String {
+    let mut line = match before {
+        true => format!("{}: done before", entry.name),
+        false => format!("{}: trained in {}", entry.name, duration(run.train_seconds)),
     };
     if let Some(clustering) = &run.findings.clustering {
         line += &format!(", leakage {}", leaked(&clustering.leakage));

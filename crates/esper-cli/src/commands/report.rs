@@ -39,7 +39,10 @@ pub(super) const PAGE: &str = "report.html";
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let report = read(&arguments.folder).map_err(failed)?;
     let path = arguments.out.clone().unwrap_or_else(|| arguments.folder.join(PAGE));
-    write_report(&report, &arguments.folder, &path)?;
+    match arguments.out {
+        Some(_) => write(&path, report.page().as_bytes())?,
+        None => write_report(&report, &arguments.folder, &path)?,
+    }
     let mut written = Written { report: path.display().to_string(), figures: Vec::new() };
     if let Some(folder) = &arguments.figures {
         written.figures = write_figures(&report, folder, &[Form::Svg, Form::Png, Form::Csv])?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::ValueEnum;
 use esper::run::{Method, PolicyKind, RunFolder};
 use esper_eval::report::Report;
-use esper_eval::reproduction::{Asked, Betas, FIGURE_1_TRUTH, Reproduction};
+use esper_eval::reproduction::{Asked, Betas, FIGURE_1_TRUTH, Reproduction, WORTHS};
 use esper_eval::{Evaluation, run_name};
 use esper_tasks::Task;
 
@@ -69,20 +69,6 @@ enum PartName {
     Scaling,
 }
 
-/// What reconstructing actions and hiding randomness are worth: the paper's and around it, and below nothing. An agent that
-/// only has to tell actions does not leak here, so some gain by leaking.
-const BETAS: [Betas; 9] = [
-    Betas { act: 0.01, adv: -1.0 },
-    Betas { act: 0.01, adv: -0.3 },
-    Betas { act: 0.01, adv: -0.1 },
-    Betas { act: 0.01, adv: -0.03 },
-    Betas { act: 0.01, adv: 0.0 },
-    Betas { act: 0.01, adv: 0.1 },
-    Betas { act: 0.01, adv: 1.0 },
-    Betas { act: 1.0, adv: 1.0 },
-    Betas { act: 0.001, adv: 1.0 },
-];
-
 /// How to go on after a stop.
 const GO_ON: &str = "go on with the same command";
 
@@ -93,6 +79,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let started = Instant::now();
     catch_interrupts();
     make_folder(&arguments.out)?;
+    let work = Work { arguments, output };
+    work.refuse_another_preset()?;
     let parts = match arguments.only.is_empty() {
         true => PartName::value_variants().to_vec(),
         false => arguments.only.clone(),
@@ -103,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         if output.talks() {
             eprintln!("{name}: part {} of {}", at + 1, parts.len());
         }
-        Work { arguments, output }.part(part)?;
+        work.part(part)?;
         // After every part: a later one may be stopped.
         concluded = Some(conclude(&arguments.out)?);
     }
@@ -154,6 +142,18 @@ impl Work<'_> {
         if self.arguments.paper { PresetName::Paper } else { PresetName::Quick }
     }
 
+    /// One report is not to mix presets.
+    fn refuse_another_preset(&self) -> Result<(), Failure> {
+        let (folder, ours) = (&self.arguments.out, self.preset().name());
+        match Reproduction::presets(folder).iter().find(|preset| *preset != ours) {
+            None => Ok(()),
+            Some(theirs) => Err(Failure::error(format!(
+                "{} holds results with the preset {theirs}; name another folder with --out",
+                folder.display()
+            ))),
+        }
+    }
+
     fn part(&self, part: PartName) -> Result<(), Failure> {
         use PolicyKind::{Mlp, Transformer};
         let with_cql = [Method::Esper, Method::Rvs, Method::Cql];
@@ -165,7 +165,7 @@ impl Work<'_> {
                 self.table(Task::Gambling, Transformer, &without, seeds)
             }
             PartName::Figure1 => self.figure_1(),
-            PartName::Beta => BETAS.iter().try_for_each(|&betas| self.beta(betas)),
+            PartName::Beta => WORTHS.iter().try_for_each(|&betas| self.beta(betas)),
             PartName::ConnectFour => self.table(Task::ConnectFour, Mlp, &with_cql, seeds),
             PartName::ConnectFourTransformer => {
                 self.table(Task::ConnectFour, Transformer, &without, seeds)

@@ -11,7 +11,7 @@ use super::collect::{parse_fraction, parse_steps, parse_task};
 use super::compare::Compare;
 use super::learning::{Settings, default_episodes, parse_episodes, parse_method};
 use super::report;
-use crate::output::{Failure, Output, Paint, count, percent, plural, table};
+use crate::output::{Failure, Output, Paint, count, percent, table};
 use crate::progress::{catch_interrupts, duration};
 
 #[derive(clap::Args)]
@@ -148,8 +148,7 @@ fn text(results: &Results, output: &Output) -> String {
             seconds,
         ]
     }));
-    let over = plural(seeds, "seed");
-    let heading = format!("{task}, {preset}, mean (standard deviation) over {over}");
+    let heading = format!("{task}, {preset}, {}", over(seeds));
     format!("{}\n\n{}", output.paint(Paint::Heading, &heading), table(&rows))
 }
 
@@ -169,9 +168,17 @@ fn scaling_text(scaling: &Scaling, output: &Output) -> String {
         rows.push(row);
     }
     let Scaling { task, preset, fractions } = scaling;
-    let seeds = plural(fractions.first().map_or(0, |entry| entry.results.seeds), "seed");
-    let heading = format!("{task}, {preset}: returns, mean (standard deviation) over {seeds}");
+    let seeds = fractions.first().map_or(0, |entry| entry.results.seeds);
+    let heading = format!("{task}, {preset}: returns, {}", over(seeds));
     format!("{}\n\n{}", output.paint(Paint::Heading, &heading), table(&rows))
+}
+
+/// What the numbers are of.
+fn over(seeds: usize) -> String {
+    match seeds {
+        1 => "of one seed".to_owned(),
+        _ => format!("mean (standard deviation) over {seeds} seeds"),
+    }
 }
 
 fn method_name(method: &MethodResults) -> String {

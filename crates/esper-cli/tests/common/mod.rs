@@ -33,10 +33,12 @@ pub(crate) fn esper(folder: &Path, arguments: &[&str]) -> Output {
     program.expect("the program starts")
 }
 
-/// The same with small networks.
+/// The same with small networks, unless the arguments set something else.
 pub(crate) fn small(folder: &Path, arguments: &[&str]) -> Output {
+    let (command, arguments) = arguments.split_first().expect("there is a command");
     let settings = SMALL.iter().flat_map(|setting| ["--set", setting]);
-    esper(folder, &arguments.iter().copied().chain(settings).collect::<Vec<_>>())
+    let arguments = settings.chain(arguments.iter().copied());
+    esper(folder, &[command].into_iter().copied().chain(arguments).collect::<Vec<_>>())
 }
 
 pub(crate) fn json(output: &Output) -> Value {

@@ -67,6 +67,14 @@ impl Asked {
     }
 }
 
+/// The method whose labels say which targets the data speaks about: ESPER, or the first that has targets.
+pub(super) fn speaks(compared: &Compared) -> Option<&MethodResults> {
+    let methods = &compared.results.methods;
+    let has_targets = |method: &&MethodResults| !asked(method).is_empty();
+    let esper = methods.iter().find(|method| method.method == "esper");
+    esper.filter(has_targets).or_else(|| methods.iter().find(has_targets))
+}
+
 /// Ranges of targets that the data does not speak about: none that was asked for there is supported.
 fn unsupported(asked: &[Asked], x: &Axis) -> Vec<Mark> {
     let margin = (x.high - x.low) / 100.0;
@@ -149,12 +157,15 @@ pub(super) fn targets(compared: &Compared) -> Option<Figure> {
     let points = || with_targets.iter().flat_map(|(_, asked)| asked);
     points().next()?;
     let x = Axis::around("target return", points().map(|asked| asked.target));
-    let best = results.methods.iter().filter_map(|method| Some(method.best_return?.mean));
-    let y = Axis::around("achieved return", points().flat_map(Asked::ends).chain(best));
+    let best = results.methods.iter().filter_map(|method| {
+        let (mean, spread) = (method.best_return?.mean, method.best_spread());
+        Some([mean - spread, mean + spread])
+    });
+    let y = Axis::around("achieved return", points().flat_map(Asked::ends).chain(best.flatten()));
 
     let mut marks = Vec::new();
-    let esper = with_targets.iter().find(|(method, _)| method.method == "esper");
-    if let Some((_, asked)) = esper.or(with_targets.first()) {
+    let speaks = speaks(compared).map(|method| &method.method);
+    if let Some((_, asked)) = with_targets.iter().find(|(of, _)| Some(&of.method) == speaks) {
         marks.extend(unsupported(asked, &x));
     }
     marks.extend(diagonal(&x, &y));
@@ -169,16 +180,17 @@ pub(super) fn targets(compared: &Compared) -> Option<Figure> {
             }
             // What cannot be asked gets the same for everything.
             None => {
-                if let Some(MeanStd { mean, std }) = method.best_return {
+                if let Some(MeanStd { mean, .. }) = method.best_return {
+                    let spread = method.best_spread();
                     let line = vec![[x.low, mean], [x.high, mean]];
                     marks.push(Mark::Line { colour, points: line, says: String::new() });
                     let says = format!(
                         "{name}, which cannot be asked, got {} ± {}",
                         number(mean),
-                        number(std)
+                        number(spread)
                     );
                     let end = x.high - (x.high - x.low) / 50.0;
-                    let dots = vec![Dot { at: [end, mean], error: std, solid: true, says }];
+                    let dots = vec![Dot { at: [end, mean], error: spread, solid: true, says }];
                     marks.push(Mark::Dots { colour, dots });
                 }
             }
@@ -437,16 +449,8 @@ fn named(name: &str) -> String {
     if name.is_empty() { "all episodes".to_owned() } else { name.to_owned() }
 }
 
-const SCALING_DATA: [&str; 8] = [
-    "method",
-    "share",
-    "steps",
-    "seeds",
-    "best_return",
-    "best_return_std",
-    "offline_return",
-    "offline_return_std",
-];
+const SCALING_DATA: [&str; 7] =
+    ["method", "share", "steps", "seeds", "best_return", "error", "offline_return"];
 
 /// Best returns with shares of the data.
 pub(super) fn scaling(scaled: &Scaled) -> Figure {
@@ -473,10 +477,11 @@ pub(super) fn scaling(scaled: &Scaled) -> Figure {
                 solid: true,
                 says,
             });
-            let offline = of.offline_return.unwrap_or(best);
             let mut row = vec![method.method.clone(), entry.fraction.to_string()];
             row.extend([entry.results.dataset.steps, of.runs.len()].map(|n| n.to_string()));
-            row.extend([best.mean, best.std, offline.mean, offline.std].map(|n| n.to_string()));
+            let offline =
+                of.offline_return.map_or(String::new(), |offline| offline.mean.to_string());
+            row.extend([best.mean.to_string(), of.best_spread().to_string(), offline]);
             data.push(row);
         }
         shown.extend(dots.iter().cloned());
@@ -500,7 +505,7 @@ pub(super) fn scaling(scaled: &Scaled) -> Figure {
 
 /// What was asked for against what was achieved, a panel a method and a line a share of the data. All panels have the same
 /// axes.
-pub(super) fn scaling_targets(scaled: &Scaled) -> Figure {
+pub(super) fn scaling_targets(scaled: &Scaled) -> Option<Figure> {
     let shares = &scaled.scaling.fractions;
     let methods = shares.first().map_or(&[][..], |entry| &entry.results.methods[..]);
     let of_share = |entry: &ScalingEntry, at: usize| entry.results.methods.get(at).map(asked);
@@ -510,7 +515,7 @@ pub(super) fn scaling_targets(scaled: &Scaled) -> Figure {
     let points = || curves.iter().flatten().flatten();
     let x = Axis::around("target return", points().map(|asked| asked.target));
     let y = Axis::around("", points().flat_map(Asked::ends));
-    let mut data = vec![strings(["method", "share", "target", "achieved", "std", "supported"])];
+    let mut data = vec![strings(["method", "share", "target", "achieved", "error", "supported"])];
     let mut panels = Vec::new();
     for (method, curves) in methods.iter().zip(&curves) {
         if curves.iter().all(Vec::is_empty) {
@@ -525,7 +530,7 @@ pub(super) fn scaling_targets(scaled: &Scaled) -> Figure {
             let who = format!("{name} with {share} of the data");
             marks.push(Mark::Dots { colour, dots: asked.iter().map(|a| a.dot(&who)).collect() });
             for Asked { target, achieved: MeanStd { mean, std }, supported } in asked {
-                let mut row = vec![method.method.clone(), share.clone()];
+                let mut row = vec![method.method.clone(), entry.fraction.to_string()];
                 row.extend([target, mean, std].map(f64::to_string));
                 row.push(supported.to_string());
                 data.push(row);
@@ -538,11 +543,57 @@ pub(super) fn scaling_targets(scaled: &Scaled) -> Figure {
         colour: Colour::Other(at),
         name: percent(entry.fraction),
     };
-    Figure {
+    (!panels.is_empty()).then(|| Figure {
         name: format!("{}-scaling-targets", scaled.scaling.task),
         title: format!("{}: what is asked for and achieved, with more data", scaled.scaling.task),
         series: shares.iter().enumerate().map(name).collect(),
         panels,
         data,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep(entries: &[(f64, f64, bool)]) -> Vec<SweepEntry> {
+        let entry = |&(target, achieved, supported): &(f64, f64, bool)| SweepEntry {
+            target: Some(target),
+            achieved,
+            stderr: 0.1,
+            episodes: 1,
+            supported,
+        };
+        entries.iter().map(entry).collect()
+    }
+
+    /// Halfway between two targets it is halfway between what they got; beyond the last it is what that got.
+    #[test]
+    fn targets_of_other_seeds_lie_on_a_line() {
+        let sweep = sweep(&[(0.0, 1.0, false), (2.0, 3.0, true)]);
+        let at = |target: f64| {
+            let entry = achieved_at(&sweep, target).unwrap();
+            (entry.achieved, entry.supported)
+        };
+        assert_eq!([0.0, 1.5, 2.0].map(at), [(1.0, false), (2.5, true), (3.0, true)]);
+        assert_eq!([-9.0, 9.0].map(at), [(1.0, false), (3.0, true)]);
+        assert!(achieved_at(&[], 0.0).is_none());
+    }
+
+    /// Between the supported targets 1, 2 and 5 there is nothing from 2 to 5.
+    #[test]
+    fn what_is_unsupported_is_shaded() {
+        let asked: Vec<Asked> =
+            [(0.0, false), (1.0, true), (2.0, true), (3.0, false), (5.0, true), (9.0, false)]
+                .map(|(target, supported)| Asked {
+                    target,
+                    achieved: MeanStd { mean: 0.0, std: 0.0 },
+                    supported,
+                })
+                .into();
+        let shades = unsupported(&asked, &axis("", 0.0, 10.0));
+        let shade = |from: f64, to: f64| Mark::Shade { from, to };
+        assert_eq!(shades, [shade(0.0, 0.9), shade(2.1, 4.9), shade(5.1, 10.0)]);
+        assert!(unsupported(&asked[..1], &axis("", 0.0, 10.0)).is_empty());
     }
 }

@@ -420,11 +420,13 @@ impl Panel {
 
 /// A number by its first four digits.
 fn precise(value: f64) -> String {
-    let digits = 3 - value.abs().log10().floor() as i32;
-    match digits {
-        0..=6 => format!("{value:.*}", digits as usize),
-        _ if value == 0.0 => "0".to_owned(),
-        _ => format!("{value:.3e}"),
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let digits = 3.0 - value.abs().log10().floor();
+    match (0.0..=6.0).contains(&digits) {
+        true => format!("{value:.*}", digits as usize),
+        false => format!("{value:.3e}"),
     }
 }
 

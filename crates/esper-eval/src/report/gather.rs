@@ -31,6 +31,8 @@ pub struct Run {
     pub config: String,
     /// The share that its clusters may leak.
     pub tolerance: f64,
+    /// What a reward is worth a step later.
+    pub discount: f64,
 }
 
 impl Compared {
@@ -72,6 +74,7 @@ impl Run {
             labelled: folder.labelled()?,
             metrics: folder.metrics()?,
             tolerance: config.leakage.tolerance,
+            discount: config.discount,
             config: config.to_toml(),
         })
     }

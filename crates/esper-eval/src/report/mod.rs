@@ -81,6 +81,8 @@ pub struct Verdicts {
     pub criteria: &'static str,
     /// What there are no results of yet.
     pub missing: Vec<String>,
+    /// The command that made them, with the settings of all parts.
+    pub command: String,
 }
 
 /// A figure with a heading and words.
@@ -148,7 +150,8 @@ impl Report {
             figures.extend(methods.filter_map(|method| charts::curves(compared, method)));
         }
         for scaled in &self.scaled {
-            figures.extend([charts::scaling(scaled), charts::scaling_targets(scaled)]);
+            figures.push(charts::scaling(scaled));
+            figures.extend(charts::scaling_targets(scaled));
         }
         figures.extend(self.others.iter().map(|section| section.figure.clone()));
         figures

@@ -80,7 +80,7 @@ fn contents(report: &Report, page: &mut String) {
 }
 
 fn claims(report: &Report, page: &mut String) {
-    let Some(Verdicts { claims, criteria, missing }) = &report.verdicts else { return };
+    let Some(Verdicts { claims, criteria, missing, command }) = &report.verdicts else { return };
     *page += "<h2 id=\"claims\">What the paper says, and what came out here</h2><div class=\"scroll\"><table class=\"claims\">\
               <tr><th>claim</th><th></th><th style=\"text-align:left\">numbers</th></tr>";
     for claim in claims {
@@ -97,8 +97,9 @@ fn claims(report: &Report, page: &mut String) {
     if !missing.is_empty() {
         let _ = write!(
             page,
-            "<p>Not run, or not complete: {}. <code>esper reproduce --only {}</code> does it.</p>",
+            "<p>Not run, or not complete: {}. <code>{} --only {}</code> does it.</p>",
             escape(&missing.join(", ")),
+            escape(command),
             escape(&missing.join(","))
         );
     }
@@ -158,10 +159,9 @@ fn targets_words(compared: &Compared) -> String {
             "mean and standard deviation over seeds, taken to lie on a line between the targets of a seed"
         }
     };
-    let whose = match compared.results.methods.iter().any(|method| method.method == "esper") {
-        true => "ESPER",
-        false => "the first method",
-    };
+    let whose = charts::speaks(compared).map_or_else(String::new, |method| {
+        charts::method_name(&method.method, method.policy.as_deref())
+    });
     format!(
         "Above: what was asked for and what was achieved, {spread}; on the dashed line they are the same. In the shaded ranges \
          few episodes or none start with a label of {whose}; a hollow point is a target that few or none start with of the \
@@ -265,7 +265,9 @@ fn beside_the_paper(compared: &Compared, method: &MethodResults) -> String {
         );
     }
     let data = compared.results.dataset.mean_return;
-    if ours.mean < data - 2.0 * method.best_spread() {
+    // What is achieved is discounted as labels are, the mean return of the data is not.
+    let discounted = compared.runs.first().is_none_or(|run| run.discount < 1.0);
+    if !discounted && ours.mean < data - 2.0 * method.best_spread() {
         let _ = write!(
             words,
             "Here {name} gets less than the episodes that it learned from, which return {}. ",
@@ -429,12 +431,14 @@ fn scaling(scaled: &Scaled, at: usize, page: &mut String) {
         _ => "mean and standard deviation over seeds",
     };
     show(&charts::scaling(scaled), &format!("Best return over targets, {spread}."), page);
-    show(
-        &charts::scaling_targets(scaled),
-        "On the dashed line what was achieved is what was asked for. The data does not say what to expect where points are \
-         hollow.",
-        page,
-    );
+    if let Some(figure) = charts::scaling_targets(scaled) {
+        show(
+            &figure,
+            "On the dashed line what was achieved is what was asked for. The data does not say what to expect where points \
+             are hollow.",
+            page,
+        );
+    }
     let _ = write!(page, "<h3>Run it again</h3><pre>{}</pre>", escape(&comparison.command()));
 }
 

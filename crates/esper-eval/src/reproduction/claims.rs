@@ -174,10 +174,14 @@ fn leaking(reproduction: &Reproduction) -> Option<Claim> {
     let (cheating, honest): (Vec<&Agent>, Vec<&Agent>) =
         reproduction.agents.iter().partition(|agent| agent.cheats());
     let returns = |agents: &[&Agent]| MeanStd::of(agents.iter().map(|agent| agent.offline_return));
-    let (worse, better) = (returns(&cheating)?, returns(&honest)?);
+    let says = "gambling: clusters that let the dynamics model cheat perform worse".to_owned();
+    let (Some(worse), Some(better)) = (returns(&cheating), returns(&honest)) else {
+        let numbers = format!("{} agents cheat, {} do not", cheating.len(), honest.len());
+        return (!reproduction.agents.is_empty()).then_some(Claim { says, holds: false, numbers });
+    };
     let paid = cheating.iter().filter(|agent| agent.betas.adv < 0.0).count();
     Some(Claim {
-        says: "gambling: clusters that let the dynamics model cheat perform worse".to_owned(),
+        says,
         holds: better.mean - worse.mean > better.std + worse.std,
         numbers: format!(
             "offline return of {} agents whose clusters take over {} off the dynamics loss ({paid} of them with β_adv < 0): \
@@ -194,8 +198,8 @@ fn leaking(reproduction: &Reproduction) -> Option<Claim> {
 /// When a claim holds, in words.
 pub(super) const CRITERIA: &str = "A best return reaches the paper's if it is at most two of the paper's standard deviations \
     below it (0.02 where those are smaller). One method is ahead of another if its best return is higher by more than both \
-    standard deviations over seeds together, and by twice the standard error that the luck of episodes makes; the same rule says \
-    whether a method improves from the smallest to the largest share of the data. ESPER gets what it is asked for if it is off \
+    standard deviations over seeds together, and by twice the standard error that the luck of episodes makes; it is as good as \
+    another if it is not behind by more than that and 0.01. The first rule also says whether a method improves from the smallest to the largest share of the data. ESPER gets what it is asked for if it is off \
     by at most 15% of the range of targets it supports, and by at most half of what return conditioning is off by. Figure 1's \
     returns may differ by 0.25 and two standard errors. Clusters let the dynamics model cheat if they take more than a tenth \
     off its loss; those agents perform worse if their mean is lower by more than both standard deviations together.";
