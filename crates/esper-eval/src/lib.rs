@@ -15,7 +15,7 @@ mod sweep;
 pub mod text;
 mod worlds;
 
-pub use paper::paper_best_return;
+pub use paper::{PAPER_SEEDS, paper_best_return};
 pub use results::{
     Comparison, DatasetSummary, MeanStd, MethodResults, Results, ResultsError, RunResults, Scaling,
     ScalingEntry, run_name,

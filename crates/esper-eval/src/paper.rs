@@ -2,6 +2,9 @@
 
 use crate::results::MeanStd;
 
+/// The seeds that the paper's numbers are over.
+pub const PAPER_SEEDS: usize = 3;
+
 /// The best return of a method (with a policy, if it has one) on a task: mean and standard deviation over three seeds.
 pub fn paper_best_return(task: &str, method: &str, policy: Option<&str>) -> Option<MeanStd> {
     let (mean, std) = match (task, method, policy) {

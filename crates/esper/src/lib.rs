@@ -15,6 +15,8 @@ pub mod agent;
 pub mod config;
 mod error;
 pub mod features;
+#[cfg(test)]
+mod fixtures;
 pub mod online;
 pub mod policy;
 pub mod relabel;

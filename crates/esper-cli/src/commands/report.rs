@@ -18,7 +18,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 
-    /// The page to write [default: report.html in the folder]; one that is there is replaced
+    /// The page to write [default: report.html in the folder, and of a reproduction its verdicts, claims.json]; one that is
+    /// there is replaced
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 

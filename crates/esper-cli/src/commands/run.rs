@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use esper::run::Method;
-use esper_eval::{MeanStd, MethodResults, Results, Scaling, ScalingEntry};
+use esper_eval::{MeanStd, MethodResults, PAPER_SEEDS, Results, Scaling, ScalingEntry};
 use esper_tasks::Task;
 
 use super::collect::{parse_fraction, parse_steps, parse_task};
@@ -188,14 +188,6 @@ fn method_name(method: &MethodResults) -> String {
     }
 }
 
-/// The paper's numbers are over three seeds.
-const PAPER_SEEDS: usize = 3;
-
 fn cell(value: &Option<MeanStd>, seeds: usize) -> String {
-    match value {
-        // One seed deviates from nothing.
-        Some(MeanStd { mean, .. }) if seeds == 1 => format!("{mean:.2}"),
-        Some(MeanStd { mean, std }) => format!("{mean:.2} ({std:.2})"),
-        None => "-".to_owned(),
-    }
+    value.map_or("-".to_owned(), |value| value.text(seeds))
 }

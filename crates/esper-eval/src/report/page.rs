@@ -408,10 +408,8 @@ fn scaling(scaled: &Scaled, at: usize, page: &mut String) {
               <th>offline return</th><th>calibration error</th></tr>";
     for ScalingEntry { fraction, results } in &scaling.fractions {
         for method in &results.methods {
-            let cell = |value: Option<MeanStd>| match value {
-                None => "–".to_owned(),
-                Some(value) if method.runs.len() == 1 => format!("{:.2}", value.mean),
-                Some(MeanStd { mean, std }) => format!("{mean:.2} ({std:.2})"),
+            let cell = |value: Option<MeanStd>| {
+                value.map_or("–".to_owned(), |value| value.text(method.runs.len()))
             };
             let _ = write!(
                 page,

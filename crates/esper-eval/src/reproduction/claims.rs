@@ -1,6 +1,7 @@
 //! What the paper claims, held against what came out.
 
 use super::{Agent, CHEATING, FIGURE_1_TRUTH, Reproduction, achieved};
+use crate::paper::PAPER_SEEDS;
 use crate::report::{Claim, Compared};
 use crate::results::{MeanStd, MethodResults, RunResults};
 use crate::text::percent;
@@ -18,10 +19,6 @@ pub(super) fn claims(reproduction: &Reproduction) -> Vec<Claim> {
     claims.extend(scaling(reproduction));
     claims.extend(leaking(reproduction));
     claims
-}
-
-fn text(value: MeanStd) -> String {
-    format!("{:.2} ({:.2})", value.mean, value.std)
 }
 
 fn find<'a>(compared: &'a Compared, method: &str) -> Option<&'a MethodResults> {
@@ -66,6 +63,7 @@ fn margin(a: &MethodResults, b: &MethodResults) -> f64 {
 
 fn figure_1(reproduction: &Reproduction) -> Option<Claim> {
     let asked = &reproduction.figure_1;
+    let seeds = asked.len() / FIGURE_1_TRUTH.len();
     let pairs: Vec<(f64, f64, MeanStd)> = FIGURE_1_TRUTH
         .iter()
         .filter_map(|&(target, truth)| Some((target, truth, achieved(asked, target)?)))
@@ -80,7 +78,7 @@ fn figure_1(reproduction: &Reproduction) -> Option<Claim> {
         }),
         numbers: pairs
             .iter()
-            .map(|(target, _, found)| format!("{target}: {}", text(*found)))
+            .map(|(target, _, found)| format!("{target}: {}", found.text(seeds)))
             .collect::<Vec<_>>()
             .join(", "),
     })
@@ -91,9 +89,9 @@ fn best(compared: &Compared) -> Option<Claim> {
     let esper = find(compared, "esper")?;
     let (ours, paper) = (esper.best_return?, esper.paper_best_return?);
     Some(Claim {
-        says: format!("{}: ESPER's best return is {}", place(compared), text(paper)),
+        says: format!("{}: ESPER's best return is {}", place(compared), paper.text(PAPER_SEEDS)),
         holds: ours.mean >= paper.mean - 2.0 * paper.std.max(0.01),
-        numbers: format!("here {}", text(ours)),
+        numbers: format!("here {}", ours.text(esper.runs.len())),
     })
 }
 
@@ -114,10 +112,10 @@ fn beats(compared: &Compared, other: &str) -> Option<Claim> {
         holds,
         numbers: format!(
             "{} against {}; in the paper {} against {}",
-            text(ours),
-            text(theirs),
-            text(paper_ours),
-            text(paper_theirs)
+            ours.text(esper.runs.len()),
+            theirs.text(other.runs.len()),
+            paper_ours.text(PAPER_SEEDS),
+            paper_theirs.text(PAPER_SEEDS)
         ),
     })
 }
@@ -137,9 +135,9 @@ fn calibrated(compared: &Compared) -> Option<Claim> {
         holds: 2.0 * ours.mean <= theirs.mean && ours.mean <= 0.15 * span.max(f64::MIN_POSITIVE),
         numbers: format!(
             "ESPER is off by {} over the targets it supports, which span {span:.2}; {} by {} over its own",
-            text(ours),
+            ours.text(esper.runs.len()),
             name_of(rvs),
-            text(theirs)
+            theirs.text(rvs.runs.len())
         ),
     })
 }
@@ -188,9 +186,9 @@ fn leaking(reproduction: &Reproduction) -> Option<Claim> {
              {}; of the {} others: {}",
             cheating.len(),
             percent(CHEATING),
-            text(worse),
+            worse.text(cheating.len()),
             honest.len(),
-            text(better)
+            better.text(honest.len())
         ),
     })
 }

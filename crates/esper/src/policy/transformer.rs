@@ -376,7 +376,8 @@ impl Agent for TransformerAgent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esper_data::{Columns, End, Metadata, Provenance, Space};
+    use crate::fixtures::discrete;
+    use esper_data::Provenance;
 
     /// Acting sees exactly what training saw: at every step of an episode, with its own actions and what is left of its
     /// return, the agent's outputs are those of the window that training would cut there.
@@ -384,21 +385,10 @@ mod tests {
     fn acting_and_training_see_the_same_tokens() {
         let lengths = [11, 3];
         let steps = 14;
-        let metadata = Metadata {
-            task: None,
-            seed: None,
-            observation_space: Space::Discrete { n: 5 },
-            action_space: Space::Discrete { n: 3 },
-        };
-        let columns = Columns {
-            lengths: lengths.to_vec(),
-            ends: vec![End::default(); 2],
-            observations: Cells::Byte((0..steps as u8 + 2).map(|at| at * 7 % 5).collect()),
-            actions: Cells::Byte((0..steps as u8).map(|at| at * 5 % 3).collect()),
-            rewards: (0..steps).map(|at| (at % 4) as f32 - 1.0).collect(),
-            provenance: Provenance::default(),
-        };
-        let data = Dataset::new(metadata, columns).unwrap();
+        let seen = (0..steps as u8 + 2).map(|at| at * 7 % 5).collect();
+        let taken = (0..steps as u8).map(|at| at * 5 % 3).collect();
+        let rewards = (0..steps).map(|at| (at % 4) as f32 - 1.0).collect();
+        let data = discrete([5, 3], lengths.to_vec(), seen, taken, rewards, Provenance::default());
         let interface = Interface::of(&data);
         let labels = data.returns_to_go(1.0);
         let input = LabelInput::of(&labels, &data, &[0, 1]);

@@ -215,28 +215,15 @@ fn cluster_use(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esper_data::{Cells, Columns, End, Metadata, Provenance, Space};
+    use crate::fixtures::discrete;
+    use esper_data::Provenance;
 
     /// Three episodes of two steps: one of `a`, which returns 1; two of `b`, which return 0 and 4.
     fn data() -> Dataset {
-        let metadata = Metadata {
-            task: None,
-            seed: None,
-            observation_space: Space::Discrete { n: 2 },
-            action_space: Space::Discrete { n: 2 },
-        };
-        let columns = Columns {
-            lengths: vec![2, 2, 2],
-            ends: vec![End { terminated: true, truncated: false }; 3],
-            observations: Cells::Byte(vec![0; 9]),
-            actions: Cells::Byte(vec![0; 6]),
-            rewards: vec![0.0, 1.0, 0.0, 0.0, 0.0, 4.0],
-            provenance: Provenance {
-                names: vec!["a".to_owned(), "b".to_owned()],
-                of_episode: vec![0, 1, 1],
-            },
-        };
-        Dataset::new(metadata, columns).unwrap()
+        let provenance =
+            Provenance { names: vec!["a".to_owned(), "b".to_owned()], of_episode: vec![0, 1, 1] };
+        let rewards = vec![0.0, 1.0, 0.0, 0.0, 0.0, 4.0];
+        discrete([2, 2], vec![2, 2, 2], vec![0; 9], vec![0; 6], rewards, provenance)
     }
 
     #[test]

@@ -223,30 +223,18 @@ impl Learner for Adversaries<'_> {
 mod tests {
     use super::*;
     use crate::config::{Config, Preset};
-    use esper_data::{Cells, Columns, Dataset, End, Metadata, Provenance, Seed, Space};
+    use crate::fixtures::discrete;
+    use esper_data::{Provenance, Seed};
 
     /// Cutting gradients does not cut values: a cluster sums up the whole rest of its trajectory either way.
     #[test]
     fn truncation_is_for_gradients_only() {
         let lengths = vec![9, 1, 4, 7, 4];
         let steps: usize = lengths.iter().sum();
-        let metadata = Metadata {
-            task: None,
-            seed: None,
-            observation_space: Space::Discrete { n: 5 },
-            action_space: Space::Discrete { n: 2 },
-        };
-        let columns = Columns {
-            ends: vec![End::default(); lengths.len()],
-            observations: Cells::Byte(
-                (0..steps + lengths.len()).map(|at| (at % 5) as u8).collect(),
-            ),
-            actions: Cells::Byte((0..steps).map(|at| (at % 2) as u8).collect()),
-            rewards: vec![0.0; steps],
-            provenance: Provenance::default(),
-            lengths,
-        };
-        let data = Dataset::new(metadata, columns).unwrap();
+        let seen = (0..steps + lengths.len()).map(|at| (at % 5) as u8).collect();
+        let taken = (0..steps).map(|at| (at % 2) as u8).collect();
+        let rewards = vec![0.0; steps];
+        let data = discrete([5, 2], lengths, seen, taken, rewards, Provenance::default());
         let interface = Interface::of(&data);
         let mut config = Config::preset(Preset::Quick, None).cluster;
         config.hidden = 8;

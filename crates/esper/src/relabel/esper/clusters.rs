@@ -235,7 +235,8 @@ pub(crate) fn parts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esper_data::{Cells, Columns, End, Metadata, Provenance, Seed, Space};
+    use crate::fixtures::discrete;
+    use esper_data::{Provenance, Seed};
 
     /// Weights 3 : 1 in one group; a certain category and an even split in two; two even splits.
     #[test]
@@ -261,21 +262,8 @@ mod tests {
     /// Two trajectories, of two steps and of one.
     #[test]
     fn a_trajectory_can_have_the_cluster_of_its_first_step() {
-        let metadata = Metadata {
-            task: None,
-            seed: None,
-            observation_space: Space::Discrete { n: 2 },
-            action_space: Space::Discrete { n: 2 },
-        };
-        let columns = Columns {
-            lengths: vec![2, 1],
-            ends: vec![End { terminated: true, truncated: false }; 2],
-            observations: Cells::Byte(vec![0; 5]),
-            actions: Cells::Byte(vec![0; 3]),
-            rewards: vec![0.0; 3],
-            provenance: Provenance::default(),
-        };
-        let data = Dataset::new(metadata, columns).unwrap();
+        let nothing = Provenance::default();
+        let data = discrete([2, 2], vec![2, 1], vec![0; 5], vec![0; 3], vec![0.0; 3], nothing);
         let mut clusters = Clusters::new(1, 2, vec![200, 55, 10, 245, 0, 255]);
         clusters.take_first(&data);
         assert_eq!(clusters.probabilities(), [200, 55, 200, 55, 0, 255]);

@@ -242,8 +242,9 @@ fn row_losses(predicted: Tensor<2>, following: &Tensor<2>) -> Vec<f32> {
 mod tests {
     use super::*;
     use crate::config::Preset;
+    use crate::fixtures::discrete;
     use crate::{Interface, Split, Unwatched};
-    use esper_data::{Cells, Columns, Dataset, End, Metadata, Provenance, Space};
+    use esper_data::Provenance;
     use rand::RngExt;
 
     #[test]
@@ -267,21 +268,8 @@ mod tests {
             telling.extend(probabilities(coin));
             silent.extend(probabilities(rng.random()));
         }
-        let metadata = Metadata {
-            task: None,
-            seed: None,
-            observation_space: Space::Discrete { n: 3 },
-            action_space: Space::Discrete { n: 2 },
-        };
-        let columns = Columns {
-            lengths: vec![1; 2_000],
-            ends: vec![End { terminated: true, truncated: false }; 2_000],
-            observations: Cells::Byte(states),
-            actions: Cells::Byte(vec![0; 2_000]),
-            rewards: vec![0.0; 2_000],
-            provenance: Provenance::default(),
-        };
-        let data = Dataset::new(metadata, columns).unwrap();
+        let (lengths, taken, rewards) = (vec![1; 2_000], vec![0; 2_000], vec![0.0; 2_000]);
+        let data = discrete([3, 2], lengths, states, taken, rewards, Provenance::default());
         let (interface, seed) = (Interface::of(&data), Seed::new(1));
         let split = Split::new(&data, 0.2, seed).unwrap();
         let context = Context {
