@@ -35,6 +35,17 @@ pub enum CellsRef<'a> {
     Float(&'a [f32]),
 }
 
+/// A column of cells, borrowed to be written to.
+#[derive(Debug, PartialEq)]
+pub enum CellsMut<'a> {
+    /// Categories below 256.
+    Byte(&'a mut [u8]),
+    /// Categories below 65,536.
+    Short(&'a mut [u16]),
+    /// Real numbers.
+    Float(&'a mut [f32]),
+}
+
 /// A number that can be a cell: `u8`, `u16` or `f32`.
 pub trait Cell: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
     /// The column type of this number.
@@ -43,8 +54,10 @@ pub trait Cell: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'st
     fn column(values: Vec<Self>) -> Cells;
     /// Looks at a slice of this number as a column.
     fn view(values: &[Self]) -> CellsRef<'_>;
-    /// The numbers of a column of this type; none of a column of another.
-    fn slice(cells: &Cells) -> &[Self];
+    /// The numbers of a column of this type; `None` for a column of another.
+    fn slice(cells: CellsRef<'_>) -> Option<&[Self]>;
+    /// The numbers of a column of this type, to be written to; `None` for a column of another.
+    fn slice_mut(cells: CellsMut<'_>) -> Option<&mut [Self]>;
 }
 
 /// Implements [`Cell`] for a number.
@@ -58,10 +71,16 @@ macro_rules! cell {
             fn view(values: &[Self]) -> CellsRef<'_> {
                 CellsRef::$variant(values)
             }
-            fn slice(cells: &Cells) -> &[Self] {
+            fn slice(cells: CellsRef<'_>) -> Option<&[Self]> {
                 match cells {
-                    Cells::$variant(values) => values,
-                    _ => &[],
+                    CellsRef::$variant(values) => Some(values),
+                    _ => None,
+                }
+            }
+            fn slice_mut(cells: CellsMut<'_>) -> Option<&mut [Self]> {
+                match cells {
+                    CellsMut::$variant(values) => Some(values),
+                    _ => None,
                 }
             }
         }
@@ -93,9 +112,32 @@ impl Cells {
         }
     }
 
+    /// A column of zeros.
+    pub fn filled(cell_type: CellType, len: usize) -> Self {
+        match cell_type {
+            CellType::Byte => Cells::Byte(vec![0; len]),
+            CellType::Short => Cells::Short(vec![0; len]),
+            CellType::Float => Cells::Float(vec![0.0; len]),
+        }
+    }
+
     /// The column, borrowed.
     pub fn view(&self) -> CellsRef<'_> {
         each_type!(Cells, self, values => Cell::view(values))
+    }
+
+    /// A range of cells, borrowed to be written to.
+    pub fn view_mut(&mut self, range: Range<usize>) -> CellsMut<'_> {
+        match self {
+            Cells::Byte(values) => CellsMut::Byte(&mut values[range]),
+            Cells::Short(values) => CellsMut::Short(&mut values[range]),
+            Cells::Float(values) => CellsMut::Float(&mut values[range]),
+        }
+    }
+
+    /// Takes all cells out and keeps their memory.
+    pub fn clear(&mut self) {
+        each_type!(Cells, self, values => values.clear());
     }
 
     /// What the cells are stored as.
@@ -143,7 +185,7 @@ impl Cells {
     }
 }
 
-impl CellsRef<'_> {
+impl<'a> CellsRef<'a> {
     /// What the cells are stored as.
     pub fn cell_type(self) -> CellType {
         match self {
@@ -161,6 +203,11 @@ impl CellsRef<'_> {
     /// Whether there are none.
     pub fn is_empty(self) -> bool {
         self.len() == 0
+    }
+
+    /// A range of the cells.
+    pub fn slice(self, range: Range<usize>) -> CellsRef<'a> {
+        each_type!(CellsRef, self, values => Cell::view(&values[range]))
     }
 
     /// The category in one cell.
@@ -183,5 +230,80 @@ impl CellsRef<'_> {
             CellsRef::Short(values) => f32::from(values[at]),
             CellsRef::Float(values) => values[at],
         }
+    }
+}
+
+impl CellsMut<'_> {
+    /// What the cells are stored as.
+    pub fn cell_type(&self) -> CellType {
+        match self {
+            CellsMut::Byte(_) => CellType::Byte,
+            CellsMut::Short(_) => CellType::Short,
+            CellsMut::Float(_) => CellType::Float,
+        }
+    }
+
+    /// How many cells there are.
+    pub fn len(&self) -> usize {
+        each_type!(CellsMut, self, values => values.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a, C: Cell> From<&'a [C]> for CellsRef<'a> {
+    fn from(values: &'a [C]) -> Self {
+        C::view(values)
+    }
+}
+
+impl<'a, C: Cell, const N: usize> From<&'a [C; N]> for CellsRef<'a> {
+    fn from(values: &'a [C; N]) -> Self {
+        C::view(values)
+    }
+}
+
+impl<'a, C: Cell> From<&'a Vec<C>> for CellsRef<'a> {
+    fn from(values: &'a Vec<C>) -> Self {
+        C::view(values)
+    }
+}
+
+impl<'a> From<&'a Cells> for CellsRef<'a> {
+    fn from(cells: &'a Cells) -> Self {
+        cells.view()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_is_seen_as_its_own_number_only() {
+        let mut cells = Cells::filled(CellType::Short, 4);
+        assert_eq!(u16::slice(cells.view()), Some(&[0u16; 4][..]));
+        assert_eq!(u8::slice(cells.view()), None);
+        assert_eq!(f32::slice_mut(cells.view_mut(0..4)), None);
+        u16::slice_mut(cells.view_mut(1..3)).unwrap().copy_from_slice(&[300, 7]);
+        assert_eq!(cells, Cells::Short(vec![0, 300, 7, 0]));
+        assert_eq!((cells.view_mut(1..3).len(), cells.view_mut(2..2).is_empty()), (2, true));
+        assert_eq!(cells.view().slice(1..3), CellsRef::Short(&[300, 7]));
+        cells.clear();
+        assert_eq!(cells, Cells::empty(CellType::Short));
+    }
+
+    #[test]
+    fn anything_that_holds_cells_can_be_handed_over() {
+        fn cells<'a>(cells: impl Into<CellsRef<'a>>) -> CellsRef<'a> {
+            cells.into()
+        }
+        assert_eq!(cells(&[1u8, 2]), CellsRef::Byte(&[1, 2]));
+        assert_eq!(cells(&[1u8, 2][1..]), CellsRef::Byte(&[2]));
+        assert_eq!(cells(&vec![0.5f32]), CellsRef::Float(&[0.5]));
+        assert_eq!(cells(&Cells::Short(vec![9])), CellsRef::Short(&[9]));
     }
 }

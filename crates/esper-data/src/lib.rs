@@ -15,7 +15,7 @@ mod seed;
 mod space;
 mod statistics;
 
-pub use cells::{Cell, CellType, Cells, CellsRef};
+pub use cells::{Cell, CellType, Cells, CellsMut, CellsRef};
 pub use dataset::{Columns, Dataset, End, Metadata, Provenance};
 pub use error::DataError;
 pub use file::{
