@@ -8,8 +8,10 @@
 
 mod cells;
 mod dataset;
+mod draw;
 mod error;
 mod file;
+mod numbers;
 mod packed;
 mod seed;
 mod space;
@@ -17,10 +19,12 @@ mod statistics;
 
 pub use cells::{Cell, CellType, Cells, CellsMut, CellsRef};
 pub use dataset::{Columns, Dataset, End, Metadata, Provenance};
+pub use draw::{draw_softmax, draw_weighted, index_at};
 pub use error::DataError;
 pub use file::{
     Checksums, DatasetWriter, Header, LabelColumns, PendingFile, panics_are_caught, read,
 };
+pub use numbers::Moments;
 pub use packed::PackedBatch;
 pub use seed::{Rng, Seed};
 pub use space::{CellError, MAX_CATEGORIES, MAX_CELLS, Space};

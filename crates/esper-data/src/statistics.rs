@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::dataset::Dataset;
 use crate::error::DataError;
+use crate::numbers::Moments;
 use crate::space::Space;
 
 /// What one behaviour, or all together, contributed.
@@ -132,9 +133,7 @@ impl Distribution {
         if values.is_empty() {
             values.push(0.0);
         }
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let moments = Moments::of(values.iter().copied());
         values.sort_by(f64::total_cmp);
         let middle = values.len() / 2;
         let median = if values.len().is_multiple_of(2) {
@@ -143,8 +142,8 @@ impl Distribution {
             values[middle]
         };
         Distribution {
-            mean,
-            std: if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 },
+            mean: moments.mean,
+            std: moments.sample_std(),
             min: values[0],
             median,
             max: values[values.len() - 1],
