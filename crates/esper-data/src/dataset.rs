@@ -11,6 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::cells::Cells;
 use crate::error::DataError;
@@ -21,12 +22,22 @@ use crate::space::{CellError, Space};
 pub struct Metadata {
     /// The task the episodes were collected on, if it is a named one.
     pub task: Option<String>,
+    /// The version of the task's rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_version: Option<u32>,
     /// The seed the data was made from, if it was made from one.
     pub seed: Option<u64>,
     /// What an observation looks like.
     pub observation_space: Space,
     /// What an action looks like.
     pub action_space: Space,
+}
+
+impl Metadata {
+    /// Metadata of data from anywhere: no task, no seed.
+    pub fn new(observation_space: Space, action_space: Space) -> Self {
+        Metadata { task: None, task_version: None, seed: None, observation_space, action_space }
+    }
 }
 
 /// How an episode ended. Both are false when the log simply stops.
@@ -38,132 +49,50 @@ pub struct End {
     pub truncated: bool,
 }
 
-/// The columns of a data set before they are checked; see [`Dataset::new`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Columns {
-    /// The number of steps of every episode.
-    pub lengths: Vec<usize>,
-    /// How every episode ended.
-    pub ends: Vec<End>,
-    /// Observations, `length + 1` rows for every episode.
-    pub observations: Cells,
-    /// Actions, one row a step.
-    pub actions: Cells,
-    /// Rewards, one a step.
-    pub rewards: Vec<f32>,
-    /// Which behaviour made every episode, where that is known.
-    pub provenance: Provenance,
-}
-
-/// Which behaviour policy made which episode. For reports and statistics only: no learner is given it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Provenance {
-    /// The names of the behaviours; none when nothing is known.
-    pub names: Vec<String>,
-    /// For every episode an index into `names`; empty when there are none.
-    pub of_episode: Vec<u16>,
-}
-
-/// Logged episodes, checked and in columns.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Dataset {
-    metadata: Metadata,
+/// The columns of all episodes, which data sets share.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    pub(crate) metadata: Metadata,
     /// Episode `e` has the steps `starts[e]..starts[e + 1]`.
-    starts: Vec<usize>,
-    ends: Vec<End>,
-    observations: Cells,
-    actions: Cells,
-    rewards: Vec<f32>,
-    provenance: Provenance,
+    pub(crate) starts: Vec<usize>,
+    /// How every episode ended.
+    pub(crate) ends: Vec<End>,
+    /// Observations, `length + 1` rows for every episode.
+    pub(crate) observations: Cells,
+    /// Actions, one row a step.
+    pub(crate) actions: Cells,
+    /// Rewards, one a step.
+    pub(crate) rewards: Vec<f32>,
+    /// The names of the behaviours; none when nothing is known.
+    pub(crate) behaviours: Vec<String>,
+    /// For every episode an index into `behaviours`; empty when there are none.
+    pub(crate) behaviour_of: Vec<u16>,
 }
 
-impl Dataset {
-    /// Checks the columns against each other and against the spaces.
-    pub fn new(metadata: Metadata, columns: Columns) -> Result<Self, DataError> {
-        let mut starts = Vec::with_capacity(columns.lengths.len() + 1);
-        starts.push(0);
-        starts.extend(columns.lengths.iter().scan(0, |steps, length| {
-            *steps += length;
-            Some(*steps)
-        }));
-        let data = Dataset {
-            metadata,
-            starts,
-            ends: columns.ends,
-            observations: columns.observations,
-            actions: columns.actions,
-            rewards: columns.rewards,
-            provenance: columns.provenance,
-        };
-        data.check_sizes(&columns.lengths)
-            .and_then(|()| data.check_values())
-            .and_then(|()| data.check_provenance())
-            .map_err(DataError::Invalid)?;
-        Ok(data)
-    }
-
-    fn check_sizes(&self, lengths: &[usize]) -> Result<(), String> {
+impl Columns {
+    /// Checks the columns against the spaces. That they fit each other is the builder's work.
+    fn check(&self) -> Result<(), String> {
         let Metadata { observation_space, action_space, .. } = &self.metadata;
         observation_space.validate().map_err(|problem| format!("observation space {problem}"))?;
         action_space.validate().map_err(|problem| format!("action space {problem}"))?;
-        if lengths.is_empty() {
+        if self.ends.is_empty() {
             return Err("there are no episodes".to_owned());
         }
-        if let Some(episode) = lengths.iter().position(|&length| length == 0) {
-            return Err(format!("episode {episode} has no steps"));
-        }
-        let (episodes, steps) = (lengths.len(), lengths.iter().sum::<usize>());
-        let observation_cells = (steps + episodes) * observation_space.cells();
-        for (name, found, expected) in [
-            ("ends", self.ends.len(), episodes),
-            ("rewards", self.rewards.len(), steps),
-            ("action cells", self.actions.len(), steps * action_space.cells()),
-            ("observation cells", self.observations.len(), observation_cells),
-        ] {
-            if found != expected {
-                return Err(format!(
-                    "{found} {name} where {episodes} episodes of {steps} steps in all need {expected}"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_values(&self) -> Result<(), String> {
         for (name, space, cells, extra) in [
-            ("observation", &self.metadata.observation_space, &self.observations, 1),
-            ("action", &self.metadata.action_space, &self.actions, 0),
+            ("observation", observation_space, &self.observations, 1),
+            ("action", action_space, &self.actions, 0),
         ] {
-            if cells.cell_type() != space.cell_type() {
-                let found = cells.cell_type();
-                return Err(format!("{name} cells are {found:?}, which does not fit {space}"));
-            }
             space.check(cells.view()).map_err(|CellError { row, cell, problem }| {
                 let place = self.place(row, extra);
                 format!("{name} outside {space}: {place}, cell {cell}: {problem}")
             })?;
         }
-        match self.rewards.iter().position(|reward| !reward.is_finite()) {
-            None => Ok(()),
-            Some(step) => {
-                let (place, reward) = (self.place(step, 0), self.rewards[step]);
-                Err(format!("the reward of {place} is {reward}"))
-            }
+        if let Some(step) = self.rewards.iter().position(|reward| !reward.is_finite()) {
+            let (place, reward) = (self.place(step, 0), self.rewards[step]);
+            return Err(format!("the reward of {place} is {reward}"));
         }
-    }
-
-    fn check_provenance(&self) -> Result<(), String> {
-        let Provenance { names, of_episode } = &self.provenance;
-        let expected = if names.is_empty() { 0 } else { self.episodes() };
-        if of_episode.len() != expected {
-            let found = of_episode.len();
-            return Err(format!("behaviours of {found} episodes where {expected} are expected"));
-        }
-        if let Some(index) = of_episode.iter().find(|&&index| usize::from(index) >= names.len()) {
-            return Err(format!("behaviour {index} has no name; there are {}", names.len()));
-        }
-        let twice = |(at, name): (usize, &String)| names[..at].contains(name);
-        match names.iter().enumerate().find(|&named| twice(named)) {
+        let twice = |(at, name): &(usize, &String)| self.behaviours[..*at].contains(name);
+        match self.behaviours.iter().enumerate().find(twice) {
             None => Ok(()),
             Some((_, name)) => Err(format!("two behaviours are called `{name}`")),
         }
@@ -172,35 +101,143 @@ impl Dataset {
     /// Names a row of a column as the data's owner knows it. Observations have one `extra` row an episode.
     fn place(&self, row: usize, extra: usize) -> String {
         let end = |episode: usize| self.starts[episode + 1] + extra * (episode + 1);
-        let episode = (0..self.episodes()).find(|&episode| row < end(episode)).unwrap_or(0);
+        let episode = (0..self.ends.len()).find(|&episode| row < end(episode)).unwrap_or(0);
         let step = row - self.starts[episode] - extra * episode;
         format!("episode {episode}, step {step}")
+    }
+}
+
+/// Logged episodes, checked and in columns, at least one; made by a [`DatasetBuilder`](crate::DatasetBuilder) or
+/// [`read`](crate::read) from a file.
+///
+/// A data set can be a view, which looks at some episodes of another ([`select`](Dataset::select),
+/// [`first_steps`](Dataset::first_steps), [`share`](Dataset::share)). Its episodes have numbers of their own, from 0
+/// on; the columns are shared, so a clone or a view costs next to nothing, and the rows of an episode are what they are
+/// in the whole. An array that has one entry a step is indexed by those rows and needs [`rows`](Dataset::rows) entries.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    columns: Arc<Columns>,
+    /// The episodes of the columns that are looked at; the first ones when there is no list.
+    chosen: Option<Arc<[usize]>>,
+    /// How many: those of `chosen` that come after are left out.
+    episodes: usize,
+    steps: usize,
+    rows: usize,
+}
+
+impl Dataset {
+    /// Checks the columns against the spaces.
+    pub(crate) fn new(columns: Columns) -> Result<Self, DataError> {
+        columns.check().map_err(DataError::Invalid)?;
+        let episodes = columns.ends.len();
+        Ok(Self::view(Arc::new(columns), None, episodes))
+    }
+
+    /// A look at the first of the chosen episodes.
+    fn view(columns: Arc<Columns>, chosen: Option<Arc<[usize]>>, episodes: usize) -> Self {
+        let mut view = Dataset { columns, chosen, episodes, steps: 0, rows: 0 };
+        for episode in 0..episodes {
+            let steps = view.episode_steps(episode);
+            view.steps += steps.len();
+            view.rows = view.rows.max(steps.end);
+        }
+        view
+    }
+
+    /// The number of an episode in the columns.
+    fn source(&self, episode: usize) -> usize {
+        let episodes = self.episodes;
+        assert!(episode < episodes, "episode {episode} of a data set of {episodes}");
+        self.chosen.as_ref().map_or(episode, |chosen| chosen[episode])
+    }
+
+    /// A view of some episodes, in the order that is given. One may be chosen twice.
+    ///
+    /// # Panics
+    ///
+    /// When an episode does not exist, or none is chosen: a data set is never empty.
+    pub fn select(&self, episodes: &[usize]) -> Dataset {
+        assert!(!episodes.is_empty(), "a data set has at least one episode");
+        let chosen = episodes.iter().map(|&episode| self.source(episode)).collect();
+        Self::view(self.columns.clone(), Some(chosen), episodes.len())
+    }
+
+    /// A view of the first episodes, as many as have at least so many steps together: at least one, at most all.
+    pub fn first_steps(&self, steps: usize) -> Dataset {
+        let (mut episodes, mut found) = (1, self.length(0));
+        while found < steps && episodes < self.episodes {
+            found += self.length(episodes);
+            episodes += 1;
+        }
+        Self::view(self.columns.clone(), self.chosen.clone(), episodes)
+    }
+
+    /// A view of the first episodes, as many as have this share of the steps; see [`Dataset::first_steps`].
+    pub fn share(&self, fraction: f64) -> Dataset {
+        self.first_steps((self.steps as f64 * fraction).round().max(1.0) as usize)
     }
 
     /// What the columns mean.
     pub fn metadata(&self) -> &Metadata {
-        &self.metadata
+        &self.columns.metadata
     }
 
     /// The number of steps in all episodes.
     pub fn steps(&self) -> usize {
-        self.rewards.len()
+        self.steps
     }
 
     /// The number of episodes.
     pub fn episodes(&self) -> usize {
-        self.ends.len()
+        self.episodes
+    }
+
+    /// How many entries an array needs that has one for every step row: one more than the highest row of any episode.
+    /// [`steps`](Dataset::steps) for a whole data set, or the first episodes of one.
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     /// The steps of one episode, as rows of [`Dataset::actions`] and [`Dataset::rewards`].
     pub fn episode_steps(&self, episode: usize) -> Range<usize> {
-        self.starts[episode]..self.starts[episode + 1]
+        let source = self.source(episode);
+        self.columns.starts[source]..self.columns.starts[source + 1]
     }
 
     /// The T+1 observations of one episode, as rows of [`Dataset::observations`].
     pub fn episode_observations(&self, episode: usize) -> Range<usize> {
-        let Range { start, end } = self.episode_steps(episode);
-        start + episode..end + episode + 1
+        let source = self.source(episode);
+        self.columns.starts[source] + source..self.columns.starts[source + 1] + source + 1
+    }
+
+    /// The steps of all episodes, one after the other, as rows of [`Dataset::actions`] and [`Dataset::rewards`].
+    pub fn step_rows(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+        (0..self.episodes).flat_map(|episode| self.episode_steps(episode))
+    }
+
+    /// The observations of all episodes, final ones included, as rows of [`Dataset::observations`].
+    pub fn observation_rows(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+        (0..self.episodes).flat_map(|episode| self.episode_observations(episode))
+    }
+
+    /// The rows of steps and of observations, in as few pieces as there are: episodes that follow each other in the
+    /// columns are one, so that a whole data set is copied or summed up at once.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + '_ {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            if next == self.episodes {
+                return None;
+            }
+            let (mut steps, mut observations) =
+                (self.episode_steps(next), self.episode_observations(next));
+            next += 1;
+            while next < self.episodes && self.source(next) == self.source(next - 1) + 1 {
+                steps.end = self.episode_steps(next).end;
+                observations.end = self.episode_observations(next).end;
+                next += 1;
+            }
+            Some((steps, observations))
+        })
     }
 
     /// The number of steps of one episode.
@@ -210,163 +247,173 @@ impl Dataset {
 
     /// How one episode ended.
     pub fn end(&self, episode: usize) -> End {
-        self.ends[episode]
+        self.columns.ends[self.source(episode)]
     }
 
-    /// Observations of every episode, the final ones included: `[steps + episodes, cells]`.
+    /// Observations, final ones included: `[rows, cells]`. Of a view: those of the whole.
     pub fn observations(&self) -> &Cells {
-        &self.observations
+        &self.columns.observations
     }
 
-    /// Actions: `[steps, cells]`.
+    /// Actions: `[rows, cells]`. Of a view: those of the whole.
     pub fn actions(&self) -> &Cells {
-        &self.actions
+        &self.columns.actions
     }
 
-    /// Rewards: `[steps]`.
+    /// Rewards: `[rows]`. Of a view: those of the whole.
     pub fn rewards(&self) -> &[f32] {
-        &self.rewards
+        &self.columns.rewards
     }
 
-    /// Which behaviour made which episode.
-    pub fn provenance(&self) -> &Provenance {
-        &self.provenance
+    /// The names of the behaviour policies; none when nothing is known. For reports and statistics only: no learner is
+    /// given them.
+    pub fn behaviours(&self) -> &[String] {
+        &self.columns.behaviours
     }
 
-    /// The undiscounted return of one episode.
+    /// Which behaviour made an episode, as an index into [`Dataset::behaviours`]; `None` when nothing is known.
+    pub fn behaviour(&self, episode: usize) -> Option<usize> {
+        self.columns.behaviour_of.get(self.source(episode)).copied().map(usize::from)
+    }
+
+    /// Episode return: the sum of its rewards, not discounted.
     pub fn episode_return(&self, episode: usize) -> f64 {
-        self.rewards[self.episode_steps(episode)].iter().map(|&reward| f64::from(reward)).sum()
+        self.rewards()[self.episode_steps(episode)].iter().map(|&reward| f64::from(reward)).sum()
     }
 
-    /// The observed return from every step to the end of its episode: `R_t = r_t + discount · R_{t+1}`.
+    /// Return-to-go: the observed return from every step to the end of its episode, `R_t = r_t + discount · R_{t+1}`.
+    /// One a row, `[rows]`; rows that belong to no episode of a view are 0.
     pub fn returns_to_go(&self, discount: f64) -> Vec<f32> {
-        let mut returns = vec![0.0; self.steps()];
-        for episode in 0..self.episodes() {
+        let rewards = self.rewards();
+        let mut returns = vec![0.0; self.rows];
+        for episode in 0..self.episodes {
             let mut to_go = 0.0;
-            for step in self.episode_steps(episode).rev() {
-                to_go = f64::from(self.rewards[step]) + discount * to_go;
-                returns[step] = to_go as f32;
+            for row in self.episode_steps(episode).rev() {
+                to_go = f64::from(rewards[row]) + discount * to_go;
+                returns[row] = to_go as f32;
             }
         }
         returns
     }
+}
 
-    /// Appends the episodes of another data set with the same spaces and the same behaviours.
-    pub fn append(&mut self, other: &Dataset) -> Result<(), DataError> {
-        let (ours, theirs) = (&mut self.metadata, &other.metadata);
-        let same_spaces = ours.observation_space == theirs.observation_space
-            && ours.action_space == theirs.action_space;
-        if !same_spaces || self.provenance.names != other.provenance.names {
-            let problem = "the data sets have different spaces or behaviours";
-            return Err(DataError::Invalid(problem.to_owned()));
+/// Equal are the same metadata and the same episodes in the same order, wherever their rows are.
+impl PartialEq for Dataset {
+    fn eq(&self, other: &Self) -> bool {
+        fn behaviour(data: &Dataset, episode: usize) -> Option<&str> {
+            data.behaviour(episode).map(|behaviour| data.behaviours()[behaviour].as_str())
         }
-        // What the two do not share, the whole does not have.
-        ours.task.take_if(|task| Some(&*task) != theirs.task.as_ref());
-        ours.seed.take_if(|seed| Some(*seed) != theirs.seed);
-
-        let steps = self.steps();
-        self.starts.extend(other.starts[1..].iter().map(|start| steps + start));
-        self.ends.extend_from_slice(&other.ends);
-        self.observations.extend_from(other.observations.view(), 0..other.observations.len());
-        self.actions.extend_from(other.actions.view(), 0..other.actions.len());
-        self.rewards.extend_from_slice(&other.rewards);
-        self.provenance.of_episode.extend_from_slice(&other.provenance.of_episode);
-        Ok(())
+        let (actions, observations) =
+            (self.metadata().action_space.cells(), self.metadata().observation_space.cells());
+        let cells = |rows: Range<usize>, width: usize| rows.start * width..rows.end * width;
+        let same_episode = |episode: usize| {
+            let (ours, theirs) = (self.episode_steps(episode), other.episode_steps(episode));
+            let seen = (self.episode_observations(episode), other.episode_observations(episode));
+            self.end(episode) == other.end(episode)
+                && behaviour(self, episode) == behaviour(other, episode)
+                && self.rewards()[ours.clone()] == other.rewards()[theirs.clone()]
+                && self.actions().view().slice(cells(ours, actions))
+                    == other.actions().view().slice(cells(theirs, actions))
+                && self.observations().view().slice(cells(seen.0, observations))
+                    == other.observations().view().slice(cells(seen.1, observations))
+        };
+        self.metadata() == other.metadata()
+            && self.episodes == other.episodes
+            && (0..self.episodes).all(same_episode)
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::DatasetBuilder;
 
-    /// Two episodes, of two steps and of one, in a world of four states and three actions.
-    pub(crate) fn small() -> (Metadata, Columns) {
-        let metadata = Metadata {
-            task: Some("small".to_owned()),
-            seed: Some(3),
-            observation_space: Space::Discrete { n: 4 },
-            action_space: Space::Discrete { n: 3 },
-        };
-        let columns = Columns {
-            lengths: vec![2, 1],
-            ends: vec![
-                End { terminated: true, truncated: false },
-                End { terminated: false, truncated: true },
-            ],
-            observations: Cells::Byte(vec![0, 1, 2, 0, 3]),
-            actions: Cells::Byte(vec![2, 0, 1]),
-            rewards: vec![1.0, -0.5, 4.0],
-            provenance: Provenance {
-                names: vec!["one".to_owned(), "two".to_owned()],
-                of_episode: vec![1, 0],
-            },
-        };
-        (metadata, columns)
+    pub(crate) const TERMINATED: End = End { terminated: true, truncated: false };
+    pub(crate) const TRUNCATED: End = End { terminated: false, truncated: true };
+
+    pub(crate) fn small_metadata() -> Metadata {
+        let spaces = Metadata::new(Space::Discrete { n: 4 }, Space::Discrete { n: 3 });
+        Metadata { task: Some("small".to_owned()), seed: Some(3), ..spaces }
     }
 
-    fn problem(change: impl FnOnce(&mut Metadata, &mut Columns)) -> String {
-        let (mut metadata, mut columns) = small();
-        change(&mut metadata, &mut columns);
-        Dataset::new(metadata, columns).unwrap_err().to_string()
+    /// Two episodes, of two steps and of one, in a world of four states and three actions.
+    pub(crate) fn small() -> Dataset {
+        let mut builder = DatasetBuilder::new(small_metadata())
+            .with_behaviours(["one", "two"].map(str::to_owned));
+        builder.made_by("two");
+        builder.push_steps(&[0u8, 1], &[2u8, 0], &[1.0, -0.5]).unwrap();
+        builder.end(&[2u8], TERMINATED).unwrap();
+        builder.made_by("one");
+        builder.push(&[0u8], &[1u8], 4.0).unwrap();
+        builder.end(&[3u8], TRUNCATED).unwrap();
+        builder.build().unwrap()
     }
 
     #[test]
     fn an_episode_has_one_observation_more_than_steps() {
-        let (metadata, columns) = small();
-        let data = Dataset::new(metadata, columns).unwrap();
-        assert_eq!((data.steps(), data.episodes()), (3, 2));
+        let data = small();
+        assert_eq!((data.steps(), data.rows(), data.episodes()), (3, 3, 2));
         assert_eq!(data.episode_steps(1), 2..3);
         assert_eq!(data.episode_observations(0), 0..3);
         assert_eq!(data.episode_observations(1), 3..5);
         assert_eq!(data.episode_return(0), 0.5);
+        assert_eq!((data.behaviour(0), data.behaviour(1)), (Some(1), Some(0)));
     }
 
     #[test]
     fn returns_to_go_sum_the_rest_of_the_episode() {
-        let (metadata, columns) = small();
-        let data = Dataset::new(metadata, columns).unwrap();
-        assert_eq!(data.returns_to_go(1.0), [0.5, -0.5, 4.0]);
-        assert_eq!(data.returns_to_go(0.5), [0.75, -0.5, 4.0]);
+        assert_eq!(small().returns_to_go(1.0), [0.5, -0.5, 4.0]);
+        assert_eq!(small().returns_to_go(0.5), [0.75, -0.5, 4.0]);
     }
 
     #[test]
-    fn contradictions_are_refused_with_their_place() {
-        assert_eq!(problem(|_, c| c.lengths = vec![3, 0]), "episode 1 has no steps");
-        assert_eq!(
-            problem(|_, c| c.rewards.truncate(2)),
-            "2 rewards where 2 episodes of 3 steps in all need 3"
-        );
-        assert_eq!(
-            problem(|_, c| c.rewards[2] = f32::NAN),
-            "the reward of episode 1, step 0 is NaN"
-        );
-        assert_eq!(
-            problem(|_, c| c.actions = Cells::Byte(vec![0, 3, 0])),
-            "action outside Discrete(3): episode 0, step 1, cell 0: 3 is not below 3"
-        );
-        assert_eq!(
-            problem(|m, _| m.observation_space = Space::Discrete { n: 300 }),
-            "observation cells are Byte, which does not fit Discrete(300)"
-        );
-        assert_eq!(
-            problem(|_, c| c.provenance.of_episode[1] = 2),
-            "behaviour 2 has no name; there are 2"
-        );
-        assert!(
-            problem(|m, _| m.action_space = Space::Discrete { n: 0 }).contains("no categories")
-        );
+    fn a_view_keeps_the_rows_of_the_whole() {
+        let data = small();
+        let last = data.select(&[1]);
+        assert_eq!((last.episodes(), last.steps(), last.rows()), (1, 1, 3));
+        assert_eq!(last.episode_steps(0), 2..3);
+        assert_eq!(last.episode_observations(0), 3..5);
+        assert_eq!((last.end(0), last.behaviour(0)), (TRUNCATED, Some(0)));
+        assert_eq!(last.returns_to_go(1.0), [0.0, 0.0, 4.0]);
+        assert_eq!(last.step_rows().collect::<Vec<_>>(), [2]);
+        assert_eq!(last.observation_rows().collect::<Vec<_>>(), [3, 4]);
+
+        let turned = data.select(&[1, 0, 1]);
+        assert_eq!((turned.steps(), turned.rows()), (4, 3));
+        assert_eq!(turned.step_rows().collect::<Vec<_>>(), [2, 0, 1, 2]);
+        assert_eq!(turned.select(&[2]), last);
+        assert_ne!(turned.select(&[1]), last);
     }
 
     #[test]
-    fn appending_continues_the_numbering() {
-        let (metadata, columns) = small();
-        let one = Dataset::new(metadata, columns).unwrap();
-        let mut both = one.clone();
-        both.append(&one).unwrap();
-        assert_eq!(both.metadata(), one.metadata());
-        assert_eq!(both.episodes(), 4);
-        assert_eq!(both.episode_steps(3), 5..6);
-        assert_eq!(both.episode_observations(3), 8..10);
-        assert_eq!(both.returns_to_go(1.0), [0.5, -0.5, 4.0, 0.5, -0.5, 4.0]);
+    fn the_first_steps_are_whole_episodes() {
+        let data = small();
+        for (steps, episodes) in [(0, 1), (1, 1), (2, 1), (3, 2), (9, 2)] {
+            assert_eq!(data.first_steps(steps).episodes(), episodes, "{steps} steps");
+        }
+        assert_eq!((data.share(0.0).steps(), data.share(0.6).steps()), (2, 2));
+        assert_eq!(data.share(1.0), data);
+        let turned = data.select(&[1, 0]).first_steps(1);
+        assert_eq!((turned.steps(), turned.rows()), (1, 3));
+        assert_eq!(turned, data.select(&[1]));
+    }
+
+    #[test]
+    #[should_panic(expected = "episode 1 of a data set of 1")]
+    fn a_view_has_no_other_episodes() {
+        small().first_steps(1).select(&[1]);
+    }
+
+    #[test]
+    fn equal_data_may_name_its_behaviours_in_another_order() {
+        let mut builder = DatasetBuilder::new(small_metadata());
+        builder.extend(&small().select(&[1])).unwrap();
+        let one = builder.build().unwrap();
+        assert_eq!(one, small().select(&[1]));
+
+        let mut builder = DatasetBuilder::new(small_metadata());
+        builder.push(&[0u8], &[1u8], 4.0).unwrap();
+        builder.end(&[3u8], TRUNCATED).unwrap();
+        assert_ne!(builder.build().unwrap(), one, "made by nobody");
     }
 }

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error of this crate.
+/// An error of this crate. Its message says everything; `source` is what another library said, where one did.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DataError {
     /// The operating system refused.
     #[error("{path}: {source}", path = path.display())]
@@ -27,6 +28,16 @@ pub enum DataError {
         path: PathBuf,
         /// What the reader found.
         reason: String,
+        /// The Parquet library's error, if it was the one that found it.
+        source: Option<BoxedError>,
+    },
+    /// The Parquet library could not write a file.
+    #[error("{path} cannot be written as a Parquet file: {source}", path = path.display())]
+    NotWritten {
+        /// The file in question.
+        path: PathBuf,
+        /// What the library said.
+        source: BoxedError,
     },
     /// The file is Parquet, but not a data set of this program.
     #[error("{path} is not an esper data set: {reason}", path = path.display())]
@@ -35,8 +46,10 @@ pub enum DataError {
         path: PathBuf,
         /// What is missing or different.
         reason: String,
+        /// Why its metadata could not be parsed, if that is the reason.
+        source: Option<serde_json::Error>,
     },
-    /// The file is a data set, but what it holds contradicts itself.
+    /// The file can be read, but what it holds contradicts itself or what it belongs to.
     #[error("{path}: {problem}", path = path.display())]
     InvalidFile {
         /// The file in question.
@@ -48,6 +61,9 @@ pub enum DataError {
     #[error("{0}")]
     Invalid(String),
 }
+
+/// An error of a library.
+type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
 impl DataError {
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {

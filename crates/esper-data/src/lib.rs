@@ -1,11 +1,13 @@
 //! Logged episodes at rest.
 //!
-//! A [`Dataset`] holds episodes in columns; its [`Metadata`] says what they mean, as [`Space`]s. It is written to and
-//! read from Parquet ([`DatasetWriter`], [`read`]), summed up by [`Tally`] and [`Distribution`], and handed to training
-//! as [`PackedBatch`]es. [`Seed`] is where all randomness of the project comes from.
+//! A [`Dataset`] holds episodes in columns; its [`Metadata`] says what they mean, as [`Space`]s. It is made by a
+//! [`DatasetBuilder`], written to and read from Parquet ([`DatasetWriter`], [`read`]), summed up by [`Tally`] and
+//! [`Distribution`], and handed to training as [`PackedBatch`]es. [`Seed`] is where all randomness of the project comes
+//! from.
 //!
 //! Nothing here knows of learning or of tasks.
 
+mod builder;
 mod cells;
 mod dataset;
 mod draw;
@@ -17,8 +19,9 @@ mod seed;
 mod space;
 mod statistics;
 
+pub use builder::DatasetBuilder;
 pub use cells::{Cell, CellType, Cells, CellsMut, CellsRef};
-pub use dataset::{Columns, Dataset, End, Metadata, Provenance};
+pub use dataset::{Dataset, End, Metadata};
 pub use draw::{draw_softmax, draw_weighted, index_at};
 pub use error::DataError;
 pub use file::{

@@ -47,9 +47,17 @@ impl PackedBatch {
                 alive -= 1;
             }
             self.batch_sizes.push(alive);
-            for &episode in &self.episodes[..alive] {
-                self.step_rows.push(data.episode_steps(episode).start + time);
-                self.observation_rows.push(data.episode_observations(episode).start + time);
+            for (index, &episode) in self.episodes[..alive].iter().enumerate() {
+                // Rows of an episode follow each other from its first one, which is the packed row `index`.
+                let (step, observation) = match time {
+                    0 => (
+                        data.episode_steps(episode).start,
+                        data.episode_observations(episode).start,
+                    ),
+                    _ => (self.step_rows[index] + time, self.observation_rows[index] + time),
+                };
+                self.step_rows.push(step);
+                self.observation_rows.push(observation);
             }
             self.offsets.push(self.step_rows.len());
         }
@@ -91,34 +99,20 @@ impl PackedBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Columns, End, Metadata, Provenance};
     use crate::seed::Seed;
-    use crate::{Cells, Space};
+    use crate::{DatasetBuilder, End};
     use rand::RngExt;
 
     /// A world whose observation numbers the steps of an episode and whose reward numbers the episode.
     fn numbered(lengths: &[usize]) -> Dataset {
-        let metadata = Metadata {
-            task: None,
-            seed: None,
-            observation_space: Space::Discrete { n: 1000 },
-            action_space: Space::Discrete { n: 1 },
-        };
-        let columns = Columns {
-            lengths: lengths.to_vec(),
-            ends: vec![End::default(); lengths.len()],
-            observations: Cells::Short(
-                lengths.iter().flat_map(|&length| 0..=length as u16).collect(),
-            ),
-            actions: Cells::Byte(vec![0; lengths.iter().sum()]),
-            rewards: lengths
-                .iter()
-                .enumerate()
-                .flat_map(|(episode, &length)| vec![episode as f32; length])
-                .collect(),
-            provenance: Provenance::default(),
-        };
-        Dataset::new(metadata, columns).unwrap()
+        let mut builder = DatasetBuilder::inferring();
+        for (episode, &length) in lengths.iter().enumerate() {
+            for step in 0..length {
+                builder.push(&[step as u16], &[0u8], episode as f32).unwrap();
+            }
+            builder.end(&[length as u16], End::default()).unwrap();
+        }
+        builder.build().unwrap()
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::cells::Cells;
 use crate::dataset::Dataset;
 use crate::error::DataError;
 use crate::numbers::Moments;
@@ -40,11 +41,10 @@ struct Sums {
 impl Tally {
     /// The tally of one data set.
     pub fn of(data: &Dataset) -> Self {
-        let names = data.provenance().names.clone();
+        let names = data.behaviours().to_vec();
         let mut tally = Tally { sums: vec![Sums::default(); names.len().max(1)], names };
         for episode in 0..data.episodes() {
-            let behaviour = data.provenance().of_episode.get(episode).copied().unwrap_or(0);
-            let sums = &mut tally.sums[usize::from(behaviour)];
+            let sums = &mut tally.sums[data.behaviour(episode).unwrap_or(0)];
             sums.episodes += 1;
             sums.steps += data.length(episode);
             sums.total_return += data.episode_return(episode);
@@ -222,22 +222,33 @@ pub fn suspicions(data: &Dataset) -> Vec<String> {
     if constant > 0 {
         found.push(format!("{constant} of {} observation cells never change", space.cells()));
     }
-    for (name, space, cells) in [
-        ("observation", space, data.observations()),
-        ("action", &data.metadata().action_space, data.actions()),
-    ] {
-        if let Space::Box { bounds: Some(bounds), .. } = space {
-            let outside = (0..cells.len()).filter(|&at| {
-                let [low, high] = bounds[at % bounds.len()];
-                !(low..=high).contains(&cells.view().number(at))
-            });
-            let outside = outside.count();
-            if outside > 0 {
-                found.push(format!("{outside} {name} cells are outside the bounds of {space}"));
-            }
-        }
-    }
+    found.extend(outside_bounds(
+        "observation",
+        space,
+        data.observations(),
+        data.observation_rows(),
+    ));
+    let space = &data.metadata().action_space;
+    found.extend(outside_bounds("action", space, data.actions(), data.step_rows()));
     found
+}
+
+fn outside_bounds(
+    name: &str,
+    space: &Space,
+    cells: &Cells,
+    rows: impl Iterator<Item = usize>,
+) -> Option<String> {
+    let Space::Box { bounds: Some(bounds), .. } = space else { return None };
+    let (cells, width) = (cells.view(), bounds.len());
+    let outside_in = |row: usize| {
+        let is_outside = |&(cell, &[low, high]): &(usize, &[f32; 2])| {
+            !(low..=high).contains(&cells.number(row * width + cell))
+        };
+        bounds.iter().enumerate().filter(is_outside).count()
+    };
+    let outside: usize = rows.map(outside_in).sum();
+    (outside > 0).then(|| format!("{outside} {name} cells are outside the bounds of {space}"))
 }
 
 fn unused_actions(data: &Dataset) -> Option<String> {
@@ -245,8 +256,8 @@ fn unused_actions(data: &Dataset) -> Option<String> {
         return None;
     };
     let mut taken = vec![false; n as usize];
-    for step in 0..data.steps() {
-        taken[data.actions().category(step)] = true;
+    for row in data.step_rows() {
+        taken[data.actions().category(row)] = true;
     }
     let unused: Vec<String> = (0..taken.len())
         .filter(|&action| !taken[action])
@@ -269,10 +280,10 @@ fn unused_actions(data: &Dataset) -> Option<String> {
 fn constant_cells(data: &Dataset) -> usize {
     let width = data.metadata().observation_space.cells();
     let cells = data.observations().view();
-    let rows = cells.len() / width;
     let constant = |cell: usize| {
-        let first = cells.number(cell);
-        (1..rows).all(|row| cells.number(row * width + cell) == first)
+        let mut values = data.observation_rows().map(|row| cells.number(row * width + cell));
+        let first = values.next();
+        values.all(|value| Some(value) == first)
     };
     (0..width).filter(|&cell| constant(cell)).count()
 }
@@ -280,13 +291,8 @@ fn constant_cells(data: &Dataset) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::tests::small;
-    use crate::{Cells, End};
-
-    fn data() -> Dataset {
-        let (metadata, columns) = small();
-        Dataset::new(metadata, columns).unwrap()
-    }
+    use crate::dataset::tests::{TERMINATED, small, small_metadata};
+    use crate::{DatasetBuilder, End, Metadata};
 
     #[test]
     fn a_distribution_is_the_textbook_one() {
@@ -298,7 +304,7 @@ mod tests {
 
     #[test]
     fn behaviours_are_told_apart() {
-        let tally = Tally::of(&data());
+        let tally = Tally::of(&small());
         let [one, two] = &tally.behaviours()[..] else { panic!("two behaviours") };
         assert_eq!((one.name.as_str(), one.mean_return), ("one", 4.0));
         assert_eq!((two.name.as_str(), two.mean_return, two.mean_length), ("two", 0.5, 2.0));
@@ -307,24 +313,28 @@ mod tests {
 
     #[test]
     fn adding_parts_equals_the_whole() {
-        let part = data();
-        let mut whole = part.clone();
-        whole.append(&part).unwrap();
+        let part = small();
+        let mut builder = DatasetBuilder::new(small_metadata());
+        builder.extend(&part).unwrap();
+        builder.extend(&part).unwrap();
+        let whole = builder.build().unwrap();
         let mut parts = Tally::default();
         parts.add(&part).unwrap();
         parts.add(&part).unwrap();
         assert_eq!(parts.behaviours(), Tally::of(&whole).behaviours());
         assert_eq!(parts.total(), Tally::of(&whole).total());
 
-        let (metadata, mut columns) = small();
-        columns.provenance.names[0] = "other".to_owned();
-        assert!(parts.add(&Dataset::new(metadata, columns).unwrap()).is_err());
+        let mut builder = DatasetBuilder::new(small_metadata());
+        builder.made_by("other");
+        builder.push(&[0u8], &[0u8], 0.0).unwrap();
+        builder.end(&[0u8], TERMINATED).unwrap();
+        assert!(parts.add(&builder.build().unwrap()).is_err());
     }
 
     #[test]
     fn few_values_get_a_bar_each_and_many_get_equal_widths() {
         let bar = |low, high, episodes| Bar { low, high, episodes };
-        assert_eq!(return_histogram(&data(), 10), [bar(0.5, 0.5, 1), bar(4.0, 4.0, 1)]);
+        assert_eq!(return_histogram(&small(), 10), [bar(0.5, 0.5, 1), bar(4.0, 4.0, 1)]);
 
         let bars = histogram((0..=100).map(f64::from).collect(), 4);
         let expected =
@@ -334,12 +344,12 @@ mod tests {
 
     #[test]
     fn what_looks_wrong_is_said() {
-        let (metadata, mut columns) = small();
-        columns.ends[1] = End::default();
-        columns.rewards = vec![1.0, 1.0, 2.0];
-        columns.actions = Cells::Byte(vec![1, 1, 1]);
-        columns.observations = Cells::Byte(vec![2; 5]);
-        let found = suspicions(&Dataset::new(metadata, columns).unwrap());
+        let mut builder = DatasetBuilder::new(small_metadata());
+        builder.push_steps(&[2u8; 2], &[1u8; 2], &[1.0, 1.0]).unwrap();
+        builder.end(&[2u8], TERMINATED).unwrap();
+        builder.push(&[2u8], &[1u8], 2.0).unwrap();
+        builder.end(&[2u8], End::default()).unwrap();
+        let found = suspicions(&builder.build().unwrap());
         let expected = [
             "only 2 episodes",
             "same return (2)",
@@ -355,10 +365,12 @@ mod tests {
 
     #[test]
     fn values_outside_bounds_are_mentioned() {
-        let (mut metadata, mut columns) = small();
-        metadata.action_space = Space::Box { shape: vec![1], bounds: Some(vec![[-1.0, 1.0]]) };
-        columns.actions = Cells::Float(vec![0.5, 1.5, -1.0]);
-        let found = suspicions(&Dataset::new(metadata, columns).unwrap());
+        let action_space = Space::Box { shape: vec![1], bounds: Some(vec![[-1.0, 1.0]]) };
+        let metadata = Metadata { action_space, ..small_metadata() };
+        let mut builder = DatasetBuilder::new(metadata);
+        builder.push_steps(&[0u8, 1, 2], &[0.5f32, 1.5, -1.0], &[0.0; 3]).unwrap();
+        builder.end(&[0u8], TERMINATED).unwrap();
+        let found = suspicions(&builder.build().unwrap());
         assert!(found.iter().any(|s| s.contains("1 action cells are outside")), "{found:?}");
     }
 }

@@ -4,7 +4,7 @@ use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
 
 use crate::cells::CellsRef;
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Metadata};
 
 /// CRC-32 of every column that is learned from, in the file's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Checksums {
 }
 
 impl Checksums {
-    /// The checksums of a whole data set.
+    /// The checksums of a data set; of a view, those of its own episodes.
     pub fn of(data: &Dataset) -> Self {
         let mut running = RunningChecksums::default();
         running.add(data);
@@ -44,9 +44,15 @@ impl RunningChecksums {
             self.episodes.update(&(part.length(episode) as u64).to_le_bytes());
             self.episodes.update(&[u8::from(end.terminated), u8::from(end.truncated)]);
         }
-        add_cells(&mut self.observations, part.observations().view());
-        add_cells(&mut self.actions, part.actions().view());
-        add_cells(&mut self.rewards, CellsRef::Float(part.rewards()));
+        let Metadata { observation_space, action_space, .. } = part.metadata();
+        let (seen, done) = (observation_space.cells(), action_space.cells());
+        for (steps, observations) in part.pieces() {
+            let observations = observations.start * seen..observations.end * seen;
+            add_cells(&mut self.observations, part.observations().view().slice(observations));
+            let actions = steps.start * done..steps.end * done;
+            add_cells(&mut self.actions, part.actions().view().slice(actions));
+            add_cells(&mut self.rewards, CellsRef::Float(&part.rewards()[steps]));
+        }
     }
 
     pub(super) fn finish(self) -> Checksums {
@@ -61,7 +67,7 @@ impl RunningChecksums {
 
 fn add_cells(hasher: &mut Hasher, cells: CellsRef<'_>) {
     fn add<T: Copy, const N: usize>(hasher: &mut Hasher, values: &[T], bytes: fn(T) -> [u8; N]) {
-        let mut buffer = Vec::with_capacity(N * 4096);
+        let mut buffer = Vec::with_capacity(N * values.len().min(4096));
         for chunk in values.chunks(4096) {
             buffer.clear();
             chunk.iter().for_each(|&value| buffer.extend_from_slice(&bytes(value)));

@@ -1,6 +1,13 @@
 //! Labels beside a data set: one row a step, as in the data's own file.
+//!
+//! | column | type | holds |
+//! |---|---|---|
+//! | `episode`, `step` | int32 | which step |
+//! | `label` | float32 | what its return is expected to be |
+//! | `clusters` | list of uint8 | probabilities of the clusters it was made from, in units of 1/255; may be missing |
 
 use std::io::BufWriter;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,12 +23,17 @@ use super::{cell_field, column};
 use crate::dataset::Dataset;
 use crate::error::DataError;
 
-/// Labels of every step of a data set, and what they were made from.
+/// The names of the columns that a data set does not have.
+const LABEL: &str = "label";
+const CLUSTERS: &str = "clusters";
+
+/// Labels of every step of a data set, and what they were made from. Both are by row, as [`Dataset::rewards`] are:
+/// [`Dataset::rows`] entries, of which a view only uses those of its own episodes.
 #[derive(Clone, Copy, Debug)]
 pub struct LabelColumns<'a> {
-    /// One a step.
+    /// One a row.
     pub labels: &'a [f32],
-    /// The probabilities of clusters, in units of 1/255, so many a step; none if there are none.
+    /// The probabilities of clusters, in units of 1/255, so many a row; none if there are none.
     pub clusters: Option<(usize, &'a [u8])>,
 }
 
@@ -33,17 +45,18 @@ impl LabelColumns<'_> {
     ///
     /// # Panics
     ///
-    /// When there is not one label a step.
+    /// When there is not one label a row.
     pub fn write(&self, data: &Dataset, path: &Path, overwrite: bool) -> Result<(), DataError> {
-        assert_eq!(self.labels.len(), data.steps(), "one label a step");
+        assert_eq!(self.labels.len(), data.rows(), "one label a row");
         let mut fields = vec![
             Field::new(column::EPISODE, DataType::Int32, false),
             Field::new(column::STEP, DataType::Int32, false),
-            Field::new("label", DataType::Float32, false),
+            Field::new(LABEL, DataType::Float32, false),
         ];
-        if let Some((width, _)) = self.clusters {
+        if let Some((width, clusters)) = self.clusters {
+            assert_eq!(clusters.len(), data.rows() * width, "{width} clusters a row");
             let list = DataType::FixedSizeList(cell_field(DataType::UInt8), width as i32);
-            fields.push(Field::new("clusters", list, false));
+            fields.push(Field::new(CLUSTERS, list, false));
         }
         let schema = Arc::new(Schema::new(fields));
         let file = BufWriter::new(PendingFile::create(path, overwrite)?);
@@ -64,22 +77,25 @@ impl LabelColumns<'_> {
     fn record_batch(
         &self,
         data: &Dataset,
-        episodes: std::ops::Range<usize>,
+        episodes: Range<usize>,
         schema: Arc<Schema>,
     ) -> Result<RecordBatch, ArrowError> {
-        let steps =
-            data.episode_steps(episodes.start).start..data.episode_steps(episodes.end - 1).end;
         let numbers = episodes.clone().flat_map(|e| std::iter::repeat_n(e as i32, data.length(e)));
         let times = episodes.clone().flat_map(|e| 0..data.length(e) as i32);
+        let steps = episodes.map(|e| data.episode_steps(e));
+        let labels: Vec<f32> = steps.clone().flat_map(|rows| &self.labels[rows]).copied().collect();
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(Int32Array::from_iter_values(numbers)),
             Arc::new(Int32Array::from_iter_values(times)),
-            Arc::new(Float32Array::from(self.labels[steps.clone()].to_vec())),
+            Arc::new(Float32Array::from(labels)),
         ];
         if let Some((width, probabilities)) = self.clusters {
-            let rows = probabilities[steps.start * width..steps.end * width].to_vec();
+            let mut cells = Vec::new();
+            for rows in steps {
+                cells.extend_from_slice(&probabilities[rows.start * width..rows.end * width]);
+            }
             let field = cell_field(DataType::UInt8);
-            let cells = Arc::new(UInt8Array::from(rows));
+            let cells = Arc::new(UInt8Array::from(cells));
             columns.push(Arc::new(FixedSizeListArray::try_new(field, width as i32, cells, None)?));
         }
         RecordBatch::try_new(schema, columns)

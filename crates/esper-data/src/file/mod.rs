@@ -19,6 +19,7 @@ mod checksum;
 mod labels;
 mod pending;
 mod read;
+mod source;
 mod write;
 
 use std::sync::Arc;
@@ -33,7 +34,8 @@ use crate::space::Space;
 pub use checksum::Checksums;
 pub use labels::LabelColumns;
 pub use pending::PendingFile;
-pub use read::{panics_are_caught, read};
+pub use read::read;
+pub use source::panics_are_caught;
 pub use write::DatasetWriter;
 
 /// The key of the file's metadata entry.
@@ -53,6 +55,18 @@ mod column {
     pub(super) const TRUNCATED: &str = "truncated";
     pub(super) const BEHAVIOUR: &str = "behaviour";
     pub(super) const FINAL_OBSERVATION: &str = "final_observation";
+
+    pub(super) const ALL: [&str; 9] = [
+        EPISODE,
+        STEP,
+        OBSERVATION,
+        ACTION,
+        REWARD,
+        TERMINATED,
+        TRUNCATED,
+        BEHAVIOUR,
+        FINAL_OBSERVATION,
+    ];
 }
 
 /// The JSON document in the file's metadata.

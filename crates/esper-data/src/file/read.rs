@@ -1,51 +1,35 @@
-//! Reading: row groups in parallel, then every promise of the layout checked before a [`Dataset`] exists.
+//! Reading a data set: every promise of the layout is checked before a [`Dataset`] exists.
 
-use std::cell::Cell;
 use std::fmt;
-use std::fs::File;
-use std::panic::AssertUnwindSafe;
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::DataType;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
-use rayon::prelude::*;
+use arrow_schema::{DataType, Schema};
 
 use super::arrays::{Problem, floats, integers, strings, values};
 use super::checksum::Checksums;
+use super::source::{ParquetSource, complete, nullable};
 use super::{FORMAT, Header, METADATA_KEY, column};
+use crate::builder::{DatasetBuilder, Ending, MAX_BEHAVIOURS, TOO_MANY_BEHAVIOURS};
 use crate::cells::{CellType, Cells};
-use crate::dataset::{Columns, Dataset, End, Metadata, Provenance};
+use crate::dataset::{Dataset, End, Metadata};
 use crate::error::DataError;
 use crate::space::Space;
 
 /// Reads a data set from a native file.
 pub fn read(path: &Path) -> Result<Dataset, DataError> {
-    let file = File::open(path).map_err(|source| DataError::io(path, source))?;
-    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(DataError::io(path, std::io::ErrorKind::IsADirectory.into()));
-    }
-    let footer = guarded(path, || {
-        ArrowReaderMetadata::load(&file, Default::default()).map_err(|error| {
-            DataError::NotParquet { path: path.to_owned(), reason: error.to_string() }
-        })
-    })?;
-    let size = file.metadata().map_err(|source| DataError::io(path, source))?.len();
-    check_ranges(&footer, size)
-        .map_err(|reason| DataError::NotParquet { path: path.to_owned(), reason })?;
-    let header = header(&footer)
-        .map_err(|reason| DataError::NotADataset { path: path.to_owned(), reason })?;
+    let source = ParquetSource::open(path)?;
+    let header = header(&source, path)?;
     let invalid = |problem: String| DataError::InvalidFile { path: path.to_owned(), problem };
-    check_columns(&footer, &header).map_err(invalid)?;
+    check_columns(&source, &header).map_err(invalid)?;
 
-    let groups = 0..footer.metadata().num_row_groups();
-    let parts: Vec<Part> = groups
-        .into_par_iter()
-        .map(|group| guarded(path, || read_group(path, &footer, &header, group)))
-        .collect::<Result<_, _>>()?;
-    let columns = assemble(&header, parts).map_err(invalid)?;
-    let data = Dataset::new(header.metadata, columns).map_err(|error| error.in_file(path))?;
+    let empty = || Part::new(&header.metadata);
+    let parts =
+        source.read_groups(&column::ALL, empty, |part, batch| part.add(batch, &header.metadata))?;
+    let data = assemble(&header, parts)
+        .and_then(DatasetBuilder::build)
+        .map_err(|error| error.in_file(path))?;
     if header.checksums.is_some_and(|expected| expected != Checksums::of(&data)) {
         return Err(invalid(format!(
             "its contents are not what was written: it is damaged, or was edited without removing `checksums` from \
@@ -55,83 +39,48 @@ pub fn read(path: &Path) -> Result<Dataset, DataError> {
     Ok(data)
 }
 
-thread_local! {
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
-}
-
-#[doc(hidden)] // for the program's own hook
-/// Whether this thread is inside a call whose panics are caught and returned as errors, so that a panic hook can
-/// keep quiet about them.
-pub fn panics_are_caught() -> bool {
-    GUARDED.get()
-}
-
-/// Calls into the Parquet library, which panics on some kinds of damage: that is an error of the file, too.
-fn guarded<T>(path: &Path, call: impl FnOnce() -> Result<T, DataError>) -> Result<T, DataError> {
-    GUARDED.set(true);
-    // What the call was working on is dropped with it, so nothing half-done can be seen afterwards.
-    let result = std::panic::catch_unwind(AssertUnwindSafe(call));
-    GUARDED.set(false);
-    result.unwrap_or_else(|_| {
-        let reason = "it is damaged: its pages contradict its footer".to_owned();
-        Err(DataError::NotParquet { path: path.to_owned(), reason })
-    })
-}
-
-/// Checks that every column lies within the file: the Parquet library trusts a damaged footer on that.
-fn check_ranges(footer: &ArrowReaderMetadata, size: u64) -> Result<(), String> {
-    let groups = footer.metadata().row_groups().iter();
-    for column in groups.flat_map(|group| group.columns()) {
-        let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
-        let length = column.compressed_size();
-        let end = u64::try_from(start)
-            .ok()
-            .zip(u64::try_from(length).ok())
-            .and_then(|(start, length)| start.checked_add(length));
-        if end.is_none_or(|end| end > size) || column.num_values() < 0 {
-            return Err("its footer is damaged: a column lies outside the file".to_owned());
-        }
-    }
-    if footer.metadata().row_groups().iter().any(|group| group.num_rows() < 0) {
-        return Err("its footer is damaged: a negative number of rows".to_owned());
-    }
-    Ok(())
-}
-
 /// The `esper` entry of the file's metadata.
-fn header(footer: &ArrowReaderMetadata) -> Result<Header, String> {
-    let entries = footer.metadata().file_metadata().key_value_metadata();
+fn header(source: &ParquetSource<'_>, path: &Path) -> Result<Header, DataError> {
+    let not_ours = |reason: String, source| {
+        let path = path.to_owned();
+        DataError::NotADataset { path, reason, source }
+    };
+    let entries = source.metadata().file_metadata().key_value_metadata();
     let json = entries
         .into_iter()
         .flatten()
         .find(|entry| entry.key == METADATA_KEY)
         .and_then(|entry| entry.value.as_deref())
         .ok_or_else(|| {
-            format!(
+            let reason = format!(
                 "it has no `{METADATA_KEY}` entry in its metadata; `esper collect` writes files that have one"
-            )
+            );
+            not_ours(reason, None)
         })?;
     // The format first: a later one may have a header that this version cannot parse.
     #[derive(serde::Deserialize)]
     struct Format {
         format: u32,
     }
-    let damaged = |error| format!("its `{METADATA_KEY}` metadata is damaged: {error}");
+    let damaged = |error: serde_json::Error| {
+        not_ours(format!("its `{METADATA_KEY}` metadata is damaged: {error}"), Some(error))
+    };
     let Format { format } = serde_json::from_str(json).map_err(damaged)?;
     if format != FORMAT {
-        return Err(format!(
-            "it has format {format}, and this version of esper reads format {FORMAT}"
-        ));
+        let reason =
+            format!("it has format {format}, and this version of esper reads format {FORMAT}");
+        return Err(not_ours(reason, None));
     }
     let header: Header = serde_json::from_str(json).map_err(damaged)?;
-    header.metadata.observation_space.validate()?;
-    header.metadata.action_space.validate()?;
+    for space in [&header.metadata.observation_space, &header.metadata.action_space] {
+        space.validate().map_err(|reason| not_ours(reason, None))?;
+    }
     Ok(header)
 }
 
 /// Checks what can be told without reading a row.
-fn check_columns(footer: &ArrowReaderMetadata, header: &Header) -> Result<(), String> {
-    let rows = footer.metadata().file_metadata().num_rows();
+fn check_columns(source: &ParquetSource<'_>, header: &Header) -> Result<(), String> {
+    let rows = source.metadata().file_metadata().num_rows();
     if usize::try_from(rows) != Ok(header.steps) {
         return Err(format!("its metadata says {} steps, but it has {rows} rows", header.steps));
     }
@@ -149,20 +98,11 @@ fn check_columns(footer: &ArrowReaderMetadata, header: &Header) -> Result<(), St
         (column::TRUNCATED, Expected::Boolean),
         (column::FINAL_OBSERVATION, Expected::Value(&spaces.observation_space)),
     ];
-    for (name, expected) in expected {
-        let Ok(field) = footer.schema().field_with_name(name) else {
-            return Err(format!("column `{name}` is missing"));
-        };
-        let found = field.data_type();
-        if !expected.accepts(found) {
-            return Err(format!("column `{name}` is of type {found}, not {expected}"));
-        }
-    }
-    Ok(())
+    expected.into_iter().try_for_each(|(name, expected)| expected.check(name, source.schema()))
 }
 
 /// What a column has to hold.
-enum Expected<'a> {
+pub(super) enum Expected<'a> {
     Integer,
     Number,
     Boolean,
@@ -170,6 +110,17 @@ enum Expected<'a> {
 }
 
 impl Expected<'_> {
+    /// Checks that there is such a column, and its type.
+    pub(super) fn check(&self, name: &str, schema: &Schema) -> Result<(), String> {
+        let Ok(field) = schema.field_with_name(name) else {
+            return Err(format!("column `{name}` is missing"));
+        };
+        match field.data_type() {
+            found if self.accepts(found) => Ok(()),
+            found => Err(format!("column `{name}` is of type {found}, not {self}")),
+        }
+    }
+
     fn accepts(&self, found: &DataType) -> bool {
         match (self, found) {
             (Expected::Integer, _) => found.is_integer(),
@@ -221,65 +172,28 @@ struct Part {
     finals: Cells,
 }
 
-/// Reads one row group.
-fn read_group(
-    path: &Path,
-    footer: &ArrowReaderMetadata,
-    header: &Header,
-    group: usize,
-) -> Result<Part, DataError> {
-    let damaged = |reason: String| DataError::NotParquet { path: path.to_owned(), reason };
-    // A file of its own for every thread: clones of one would share a single position.
-    let file = File::open(path).map_err(|source| DataError::io(path, source))?;
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer.clone())
-        .with_row_groups(vec![group])
-        .with_batch_size(1 << 14)
-        .build()
-        .map_err(|error| damaged(error.to_string()))?;
-
-    let observation_type = header.metadata.observation_space.cell_type();
-    let mut part = Part {
-        episode: Vec::new(),
-        step: Vec::new(),
-        observations: Cells::empty(observation_type),
-        actions: Cells::empty(header.metadata.action_space.cell_type()),
-        rewards: Vec::new(),
-        terminated: Vec::new(),
-        truncated: Vec::new(),
-        behaviours: Vec::new(),
-        behaviour: Vec::new(),
-        last: Vec::new(),
-        finals: Cells::empty(observation_type),
-    };
-    let before: i64 = footer.metadata().row_groups()[..group].iter().map(|g| g.num_rows()).sum();
-    for batch in reader {
-        let batch = batch.map_err(|error| damaged(error.to_string()))?;
-        let first_row = before as usize + part.rewards.len();
-        part.add(&batch, header).map_err(|Problem { column, row, what }| {
-            let row = row.map_or(String::new(), |row| format!(" in row {}", first_row + row));
-            DataError::InvalidFile {
-                path: path.to_owned(),
-                problem: format!("column `{column}`{row}: {what}"),
-            }
-        })?;
-    }
-    Ok(part)
-}
-
 impl Part {
-    fn add(&mut self, batch: &RecordBatch, header: &Header) -> Result<(), Problem> {
-        let column = |name: &'static str| {
-            batch.column_by_name(name).ok_or_else(|| Problem::new(name, None, "is missing"))
-        };
-        let complete = |name: &'static str| {
-            let array = column(name)?;
-            match (0..array.len()).find(|&row| array.is_null(row)) {
-                None => Ok(array),
-                Some(row) => Err(Problem::new(name, row, "is empty (null)")),
-            }
-        };
+    fn new(spaces: &Metadata) -> Self {
+        let observation_type = spaces.observation_space.cell_type();
+        Part {
+            episode: Vec::new(),
+            step: Vec::new(),
+            observations: Cells::empty(observation_type),
+            actions: Cells::empty(spaces.action_space.cell_type()),
+            rewards: Vec::new(),
+            terminated: Vec::new(),
+            truncated: Vec::new(),
+            behaviours: Vec::new(),
+            behaviour: Vec::new(),
+            last: Vec::new(),
+            finals: Cells::empty(observation_type),
+        }
+    }
+
+    fn add(&mut self, batch: &RecordBatch, spaces: &Metadata) -> Result<(), Problem> {
+        let complete = |name| complete(batch, name);
         let first = self.rewards.len();
-        let Metadata { observation_space, action_space, .. } = &header.metadata;
+        let Metadata { observation_space, action_space, .. } = spaces;
 
         integers(column::EPISODE, complete(column::EPISODE)?, &mut self.episode)?;
         integers(column::STEP, complete(column::STEP)?, &mut self.step)?;
@@ -296,7 +210,7 @@ impl Part {
             self.add_behaviours(complete(column::BEHAVIOUR)?)?;
         }
 
-        let last = column(column::FINAL_OBSERVATION)?;
+        let last = nullable(batch, column::FINAL_OBSERVATION)?;
         for row in (0..last.len()).filter(|&row| last.is_valid(row)) {
             let value = last.slice(row, 1);
             values(column::FINAL_OBSERVATION, observation_space, &value, &mut self.finals)
@@ -323,102 +237,86 @@ impl Part {
         }
         Ok(())
     }
+
+    /// Adds the rows to those of the parts before, which have so many: `first_row`.
+    fn add_to(&self, builder: &mut DatasetBuilder, first_row: usize) -> Result<(), DataError> {
+        let behaviours = self.behaviour_indices(builder)?;
+        let (mut episode, mut step) = (builder.episodes(), builder.steps_under_way());
+        let mut behaviour = builder.behaviour();
+        let mut endings = Vec::with_capacity(self.last.len());
+        for row in 0..self.rewards.len() {
+            let refused = |problem: &str| {
+                Err(DataError::Invalid(format!("row {}: {problem}", first_row + row)))
+            };
+            if self.episode[row] != episode as i64 || self.step[row] != step as i64 {
+                return refused(&format!(
+                    "episode {}, step {} where episode {episode}, step {step} should follow; \
+                     rows must be in order, without gaps, and the last of every episode must have a \
+                     `final_observation`",
+                    self.episode[row], self.step[row]
+                ));
+            }
+            if let Some(&named) = self.behaviour.get(row) {
+                let named = Some(behaviours[usize::from(named)]);
+                if step > 0 && behaviour != named {
+                    return refused("the behaviour changes within an episode");
+                }
+                behaviour = named;
+            }
+            let end = End { terminated: self.terminated[row], truncated: self.truncated[row] };
+            if self.last.get(endings.len()) == Some(&row) {
+                endings.push(Ending { row, end, behaviour: behaviour.take() });
+                (episode, step) = (episode + 1, 0);
+            } else if end != End::default() {
+                return refused("the episode ends, but there is no `final_observation`");
+            } else {
+                step += 1;
+            }
+        }
+        let (observations, finals) = (self.observations.view(), self.finals.view());
+        builder.push_log(observations, self.actions.view(), &self.rewards, finals, &endings)?;
+        builder.set_behaviour(behaviour);
+        Ok(())
+    }
+
+    /// For every name of this part its index in the whole.
+    fn behaviour_indices(&self, builder: &mut DatasetBuilder) -> Result<Vec<usize>, DataError> {
+        let indices = self.behaviours.iter().map(|name| builder.behaviour_index(name)).collect();
+        match builder.behaviours().len() {
+            ..=MAX_BEHAVIOURS => Ok(indices),
+            _ => Err(DataError::Invalid(TOO_MANY_BEHAVIOURS.to_owned())),
+        }
+    }
 }
 
 /// Joins the row groups, checking that episodes are whole and in order.
-fn assemble(header: &Header, parts: Vec<Part>) -> Result<Columns, String> {
-    let width = header.metadata.observation_space.cells();
+fn assemble(header: &Header, parts: Vec<Part>) -> Result<DatasetBuilder, DataError> {
+    let mut builder = DatasetBuilder::new(header.metadata.clone());
     // What has been read, not what the header says: that may be anything.
-    let steps: usize = parts.iter().map(|part| part.rewards.len()).sum();
-    let episodes: usize = parts.iter().map(|part| part.last.len()).sum();
-    let mut columns = Columns {
-        lengths: Vec::with_capacity(episodes),
-        ends: Vec::with_capacity(episodes),
-        observations: Cells::empty(header.metadata.observation_space.cell_type()),
-        actions: Cells::empty(header.metadata.action_space.cell_type()),
-        rewards: Vec::with_capacity(steps),
-        provenance: Provenance { names: header.behaviours.clone(), of_episode: Vec::new() },
-    };
-    columns.observations.reserve((steps + episodes) * width);
-    columns.actions.reserve(steps * header.metadata.action_space.cells());
-
-    if parts.iter().all(|part| part.behaviour.is_empty()) {
-        columns.provenance.names.clear(); // the column was taken out
+    let steps = parts.iter().map(|part| part.rewards.len()).sum();
+    builder.reserve(steps, parts.iter().map(|part| part.last.len()).sum());
+    // A column of behaviours that was taken out leaves none of their names.
+    if parts.iter().any(|part| !part.behaviour.is_empty()) {
+        builder = builder.with_behaviours(&header.behaviours);
     }
-    let mut length = 0; // of the episode that is being read
-    let mut before = 0; // rows of the parts that have been read
+    let mut rows = 0;
     for part in parts {
-        let rows = part.rewards.len();
-        let behaviours: Vec<u16> = part
-            .behaviours
-            .iter()
-            .map(|name| index_of(&mut columns.provenance.names, name))
-            .collect::<Result<_, _>>()?;
-        let mut lasts = part.last.iter().copied().enumerate().peekable();
-        let mut copied = 0; // rows of this part whose observations have been copied
-        for row in 0..rows {
-            let at = || format!("row {}", before + row);
-            let episode = columns.lengths.len();
-            if part.episode[row] != episode as i64 || part.step[row] != length as i64 {
-                return Err(format!(
-                    "{}: episode {}, step {} where episode {episode}, step {length} should follow; \
-                     rows must be in order, without gaps, and the last of every episode must have a `final_observation`",
-                    at(),
-                    part.episode[row],
-                    part.step[row]
-                ));
-            }
-            if let Some(&behaviour) = part.behaviour.get(row) {
-                let behaviour = behaviours[usize::from(behaviour)];
-                if length == 0 {
-                    columns.provenance.of_episode.push(behaviour);
-                } else if columns.provenance.of_episode.last() != Some(&behaviour) {
-                    return Err(format!("{}: the behaviour changes within an episode", at()));
-                }
-            }
-            length += 1;
-
-            let is_last = lasts.next_if(|&(_, last)| last == row);
-            let end = End { terminated: part.terminated[row], truncated: part.truncated[row] };
-            match is_last {
-                Some((index, _)) => {
-                    let observations = copied * width..(row + 1) * width;
-                    columns.observations.extend_from(part.observations.view(), observations);
-                    copied = row + 1;
-                    let last = index * width..(index + 1) * width;
-                    columns.observations.extend_from(part.finals.view(), last);
-                    columns.lengths.push(length);
-                    columns.ends.push(end);
-                    length = 0;
-                }
-                None if end != End::default() => {
-                    return Err(format!(
-                        "{}: the episode ends, but there is no `final_observation`",
-                        at()
-                    ));
-                }
-                None => {}
-            }
-        }
-        columns.observations.extend_from(part.observations.view(), copied * width..rows * width);
-        columns.actions.extend_from(part.actions.view(), 0..part.actions.len());
-        columns.rewards.extend_from_slice(&part.rewards);
-        before += rows;
+        part.add_to(&mut builder, rows)?;
+        rows += part.rewards.len();
     }
-    if length > 0 {
-        return Err(format!(
-            "the last episode, {}, has no `final_observation`: the file is cut short",
-            columns.lengths.len()
-        ));
+    let episodes = builder.episodes();
+    if builder.steps_under_way() > 0 {
+        return Err(DataError::Invalid(format!(
+            "the last episode, {episodes}, has no `final_observation`: the file is cut short"
+        )));
     }
-    if columns.lengths.len() != header.episodes {
-        return Err(format!(
-            "its metadata says {} episodes, but it has {}",
-            header.episodes,
-            columns.lengths.len()
-        ));
+    if episodes != header.episodes {
+        let expected = header.episodes;
+        return Err(DataError::Invalid(format!(
+            "its metadata says {expected} episodes, but it has {episodes}"
+        )));
     }
-    Ok(columns)
+    Ok(builder)
 }
 
 /// The number of a behaviour's name, which is added if it is new.
@@ -428,5 +326,5 @@ fn index_of(names: &mut Vec<String>, name: &str) -> Result<u16, String> {
         names.push(name.to_owned());
         names.len() - 1
     });
-    u16::try_from(index).map_err(|_| "more than 65,536 behaviours".to_owned())
+    u16::try_from(index).map_err(|_| TOO_MANY_BEHAVIOURS.to_owned())
 }

@@ -67,7 +67,7 @@ impl DatasetWriter {
         let (ours, theirs) = (&self.header.metadata, part.metadata());
         if ours.observation_space != theirs.observation_space
             || ours.action_space != theirs.action_space
-            || self.header.behaviours != part.provenance().names
+            || self.header.behaviours != part.behaviours()
         {
             let problem = "a part has other spaces or behaviours than the file was started with";
             return Err(DataError::Invalid(problem.to_owned()));
@@ -101,10 +101,10 @@ impl DatasetWriter {
 }
 
 impl Dataset {
-    /// Writes the whole data set to a file.
+    /// Writes the data set to a file; of a view, its own episodes.
     pub fn write(&self, path: &Path, overwrite: bool) -> Result<(), DataError> {
-        let behaviours = &self.provenance().names;
-        let mut writer = DatasetWriter::create(path, self.metadata(), behaviours, overwrite)?;
+        let mut writer =
+            DatasetWriter::create(path, self.metadata(), self.behaviours(), overwrite)?;
         writer.write(self)?;
         writer.finish()
     }
@@ -122,29 +122,26 @@ fn record_batch(
     let mut observation_rows = Vec::with_capacity(steps);
     let mut is_last = vec![false; steps];
     for e in 0..part.episodes() {
-        let range = part.episode_steps(e);
-        let last = range.end - 1;
+        let length = part.length(e);
+        episode.extend(std::iter::repeat_n((first_episode + e) as i32, length));
+        step.extend(0..length as i32);
+        let last = step.len() - 1;
         terminated[last] = part.end(e).terminated;
         truncated[last] = part.end(e).truncated;
         is_last[last] = true;
-        episode.extend(std::iter::repeat_n((first_episode + e) as i32, range.len()));
-        step.extend(0..range.len() as i32);
-        observation_rows.extend(range.map(|step| step + e));
+        observation_rows.extend(part.episode_observations(e).take(length));
     }
 
     let observation_space = &part.metadata().observation_space;
+    let step_rows: Vec<usize> = part.step_rows().collect();
     let next_rows: Vec<usize> = observation_rows.iter().map(|row| row + 1).collect();
+    let rewards = step_rows.iter().map(|&row| part.rewards()[row]);
     let mut columns: Vec<ArrayRef> = vec![
         Arc::new(Int32Array::from(episode)),
         Arc::new(Int32Array::from(step)),
         values(observation_space, part.observations(), &observation_rows, None)?,
-        values(
-            &part.metadata().action_space,
-            part.actions(),
-            &(0..steps).collect::<Vec<_>>(),
-            None,
-        )?,
-        Arc::new(Float32Array::from(part.rewards().to_vec())),
+        values(&part.metadata().action_space, part.actions(), &step_rows, None)?,
+        Arc::new(Float32Array::from_iter_values(rewards)),
         Arc::new(BooleanArray::from(terminated)),
         Arc::new(BooleanArray::from(truncated)),
     ];
@@ -186,12 +183,13 @@ fn values(
 
 /// The name of the behaviour of every step, as a dictionary.
 fn behaviours(part: &Dataset) -> Result<ArrayRef, ArrowError> {
-    let provenance = part.provenance();
     let mut keys = Vec::with_capacity(part.steps());
-    for (episode, &behaviour) in provenance.of_episode.iter().enumerate() {
+    for episode in 0..part.episodes() {
+        // A builder names every episode's behaviour, or none.
+        let behaviour = part.behaviour(episode).unwrap_or_default() as u16;
         keys.extend(std::iter::repeat_n(behaviour, part.length(episode)));
     }
-    let names = StringArray::from_iter_values(&provenance.names);
+    let names = StringArray::from_iter_values(part.behaviours());
     Ok(Arc::new(DictionaryArray::<UInt16Type>::try_new(keys.into(), Arc::new(names))?))
 }
 
@@ -210,13 +208,12 @@ pub(super) fn properties() -> WriterProperties {
 
 /// A failed write is nearly always the system's refusal (a full disk); keep its words.
 pub(super) fn failure(path: &Path, error: ParquetError) -> DataError {
+    let not_written = |source| DataError::NotWritten { path: path.to_owned(), source };
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {
             Ok(source) => DataError::io(path, *source),
-            Err(other) => {
-                DataError::InvalidFile { path: path.to_owned(), problem: other.to_string() }
-            }
+            Err(other) => not_written(other),
         },
-        other => DataError::InvalidFile { path: path.to_owned(), problem: other.to_string() },
+        other => not_written(Box::new(other)),
     }
 }

@@ -1,0 +1,754 @@
+//! Building a data set: step by step, episode by episode, or from others.
+
+use crate::cells::{CellType, Cells, CellsRef};
+use crate::dataset::{Columns, Dataset, End, Metadata};
+use crate::error::DataError;
+use crate::space::Space;
+
+/// The most behaviours a data set can have: what two bytes hold.
+pub(crate) const MAX_BEHAVIOURS: usize = 1 << 16;
+
+/// What is said about more.
+pub(crate) const TOO_MANY_BEHAVIOURS: &str = "more than 65,536 behaviours";
+
+/// Collects steps and episodes, and makes a [`Dataset`] of them.
+///
+/// ```
+/// use esper_data::{DatasetBuilder, End, Space};
+///
+/// // A corridor with the doors 0 to 3: the first episode walks through it, the second is cut on the way.
+/// let mut log = DatasetBuilder::inferring();
+/// log.push(&[0u8], &[1u8], 0.0)?; // saw door 0, did 1, was paid nothing
+/// log.push(&[1u8], &[1u8], 0.0)?;
+/// log.push(&[2u8], &[1u8], 1.0)?;
+/// log.end(&[3u8], End { terminated: true, truncated: false })?;
+/// log.push(&[0u8], &[0u8], 0.0)?;
+/// log.end(&[0u8], End { terminated: false, truncated: true })?;
+///
+/// let data = log.build()?;
+/// assert_eq!((data.episodes(), data.steps()), (2, 4));
+/// assert_eq!(data.episode_return(0), 1.0);
+/// assert_eq!(data.metadata().observation_space, Space::Discrete { n: 4 });
+/// # Ok::<(), esper_data::DataError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct DatasetBuilder {
+    /// What was given; the spaces are inferred when there is none.
+    metadata: Option<Metadata>,
+    observations: Column,
+    actions: Column,
+    rewards: Vec<f32>,
+    /// Where every complete episode starts, and where the one under way does.
+    starts: Vec<usize>,
+    ends: Vec<End>,
+    behaviours: Vec<String>,
+    /// For every complete episode an index into `behaviours`.
+    behaviour_of: Vec<Option<usize>>,
+    /// The same of the episode under way.
+    behaviour: Option<usize>,
+}
+
+/// Where an episode ends in a log, and how.
+pub(crate) struct Ending {
+    /// The row of its last step.
+    pub(crate) row: usize,
+    pub(crate) end: End,
+    pub(crate) behaviour: Option<usize>,
+}
+
+/// A column of observations or actions that is being filled.
+#[derive(Clone, Debug)]
+struct Column {
+    name: &'static str,
+    /// Cells of one row; 0 before the first one.
+    width: usize,
+    cells: Cells,
+}
+
+impl DatasetBuilder {
+    /// A builder for episodes of given spaces.
+    pub fn new(metadata: Metadata) -> Self {
+        DatasetBuilder { metadata: Some(metadata), ..Self::inferring() }
+    }
+
+    /// A builder that finds the spaces by what is pushed, for data without a task or seed.
+    ///
+    /// Categories (`u8` or `u16`) are `Discrete` if there is one cell and `MultiDiscrete` if there are several, with as
+    /// many categories as the highest needs. Real numbers are a `Box` without bounds.
+    pub fn inferring() -> Self {
+        let column = |name| Column { name, width: 0, cells: Cells::empty(CellType::Byte) };
+        DatasetBuilder {
+            metadata: None,
+            observations: column("observation"),
+            actions: column("action"),
+            rewards: Vec::new(),
+            starts: vec![0],
+            ends: Vec::new(),
+            behaviours: Vec::new(),
+            behaviour_of: Vec::new(),
+            behaviour: None,
+        }
+    }
+
+    /// Declares behaviours and their order beforehand, also ones that will have no episodes.
+    pub fn with_behaviours(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.behaviours.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Names the behaviour policy that makes the episode under way, or the next one if there is none. Every episode has
+    /// to be told anew, or none; a new name is added after those before it.
+    pub fn made_by(&mut self, name: &str) {
+        self.behaviour = Some(self.behaviour_index(name));
+    }
+
+    /// The index of a behaviour's name, which is added if it is new.
+    pub(crate) fn behaviour_index(&mut self, name: &str) -> usize {
+        let known = self.behaviours.iter().position(|known| known == name);
+        known.unwrap_or_else(|| {
+            self.behaviours.push(name.to_owned());
+            self.behaviours.len() - 1
+        })
+    }
+
+    /// The behaviour of the episode under way, as an index.
+    pub(crate) fn behaviour(&self) -> Option<usize> {
+        self.behaviour
+    }
+
+    /// [`made_by`](Self::made_by), with an index that [`behaviour_index`](Self::behaviour_index) gave.
+    pub(crate) fn set_behaviour(&mut self, behaviour: Option<usize>) {
+        self.behaviour = behaviour;
+    }
+
+    /// Makes room for more steps and episodes; the spaces have to be given.
+    pub(crate) fn reserve(&mut self, steps: usize, episodes: usize) {
+        if let Some(Metadata { observation_space, action_space, .. }) = &self.metadata {
+            self.observations.reserve(steps + episodes, observation_space);
+            self.actions.reserve(steps, action_space);
+        }
+        self.rewards.reserve_exact(steps);
+        self.starts.reserve_exact(episodes);
+        self.ends.reserve_exact(episodes);
+        self.behaviour_of.reserve_exact(episodes);
+    }
+
+    /// Appends a step: what was seen, what was done, what it paid.
+    ///
+    /// Cells have to be of one type and one number, that of the space if it is given.
+    pub fn push<'a, 'b>(
+        &mut self,
+        observation: impl Into<CellsRef<'a>>,
+        action: impl Into<CellsRef<'b>>,
+        reward: f32,
+    ) -> Result<(), DataError> {
+        self.push_rows(observation.into(), action.into(), &[reward])
+    }
+
+    /// Appends many steps of one episode at once, one row of cells each: `[steps, cells]`.
+    pub fn push_steps<'a, 'b>(
+        &mut self,
+        observations: impl Into<CellsRef<'a>>,
+        actions: impl Into<CellsRef<'b>>,
+        rewards: &[f32],
+    ) -> Result<(), DataError> {
+        self.push_rows(observations.into(), actions.into(), rewards)
+    }
+
+    fn push_rows(
+        &mut self,
+        observations: CellsRef<'_>,
+        actions: CellsRef<'_>,
+        rewards: &[f32],
+    ) -> Result<(), DataError> {
+        let pushed = self.extend_columns(observations, actions, rewards, 0);
+        pushed.map_err(|problem| self.invalid(&problem))
+    }
+
+    /// Appends rows to all columns, or to none. Of the observations, so many are final ones.
+    fn extend_columns(
+        &mut self,
+        observations: CellsRef<'_>,
+        actions: CellsRef<'_>,
+        rewards: &[f32],
+        finals: usize,
+    ) -> Result<(), String> {
+        let spaces = self.metadata.as_ref();
+        let space = spaces.map(|spaces| &spaces.observation_space);
+        let observation_width =
+            self.observations.fit(observations, rewards.len() + finals, space)?;
+        let space = spaces.map(|spaces| &spaces.action_space);
+        let action_width = self.actions.fit(actions, rewards.len(), space)?;
+        if !rewards.is_empty() {
+            self.observations.extend(observations, observation_width);
+            self.actions.extend(actions, action_width);
+            self.rewards.extend_from_slice(rewards);
+        }
+        Ok(())
+    }
+
+    /// Ends the episode under way: what its last action led to, and how it ended.
+    pub fn end<'a>(
+        &mut self,
+        final_observation: impl Into<CellsRef<'a>>,
+        end: End,
+    ) -> Result<(), DataError> {
+        if self.steps_under_way() == 0 {
+            let problem = format!("episode {} has no steps", self.episodes());
+            return Err(DataError::Invalid(problem));
+        }
+        let cells = final_observation.into();
+        let space = self.metadata.as_ref().map(|spaces| &spaces.observation_space);
+        let width =
+            self.observations.fit(cells, 1, space).map_err(|problem| self.invalid(&problem))?;
+        self.observations.extend(cells, width);
+        self.starts.push(self.rewards.len());
+        self.ends.push(end);
+        self.behaviour_of.push(self.behaviour.take());
+        Ok(())
+    }
+
+    /// Appends steps of several episodes, which end where `endings` say, with a row of `final_observations` each: what
+    /// [`push_steps`](Self::push_steps) and [`end`](Self::end) do, but quick when episodes are short and many.
+    pub(crate) fn push_log(
+        &mut self,
+        observations: CellsRef<'_>,
+        actions: CellsRef<'_>,
+        rewards: &[f32],
+        final_observations: CellsRef<'_>,
+        endings: &[Ending],
+    ) -> Result<(), DataError> {
+        let before = self.steps();
+        let spaces = self.metadata.as_ref();
+        let space = spaces.map(|spaces| &spaces.observation_space);
+        let fit = |cells, rows| self.observations.fit(cells, rows, space);
+        fit(final_observations, endings.len()).map_err(DataError::Invalid)?;
+        let width = fit(observations, rewards.len()).map_err(DataError::Invalid)?;
+        let space = spaces.map(|spaces| &spaces.action_space);
+        let action_width =
+            self.actions.fit(actions, rewards.len(), space).map_err(DataError::Invalid)?;
+        self.actions.extend(actions, action_width);
+        self.rewards.extend_from_slice(rewards);
+        let mut copied = 0;
+        for (at, ending) in endings.iter().enumerate() {
+            let steps = copied * width..(ending.row + 1) * width;
+            self.observations.extend(observations.slice(steps), width);
+            let last = final_observations.slice(at * width..(at + 1) * width);
+            self.observations.extend(last, width);
+            copied = ending.row + 1;
+            self.starts.push(before + copied);
+            self.ends.push(ending.end);
+            self.behaviour_of.push(ending.behaviour);
+        }
+        let rest = observations.slice(copied * width..rewards.len() * width);
+        self.observations.extend(rest, width);
+        Ok(())
+    }
+
+    /// Appends the first complete episodes of another builder, whose spaces have to be the same. Behaviours are matched
+    /// by name.
+    pub fn append(&mut self, other: &DatasetBuilder, episodes: usize) -> Result<(), DataError> {
+        if episodes > other.episodes() {
+            let found = other.episodes();
+            let problem =
+                format!("{episodes} episodes of a builder that has {found} complete ones");
+            return Err(DataError::Invalid(problem));
+        }
+        let steps = other.starts[episodes];
+        self.check_others(other.metadata.as_ref())?;
+        let rows = steps + episodes;
+        let observations =
+            other.observations.cells.view().slice(0..rows * other.observations.width);
+        let actions = other.actions.cells.view().slice(0..steps * other.actions.width);
+        self.extend_columns(observations, actions, &other.rewards[..steps], episodes)
+            .map_err(DataError::Invalid)?;
+        let before = self.rewards.len() - steps;
+        self.starts.extend(other.starts[1..=episodes].iter().map(|start| before + start));
+        self.ends.extend_from_slice(&other.ends[..episodes]);
+        let indices: Vec<usize> =
+            other.behaviours.iter().map(|name| self.behaviour_index(name)).collect();
+        let behaviours = other.behaviour_of[..episodes].iter();
+        self.behaviour_of.extend(behaviours.map(|behaviour| behaviour.map(|index| indices[index])));
+        Ok(())
+    }
+
+    /// Appends all episodes of a data set, whose spaces have to be the same. Behaviours are matched by name; task and
+    /// seed stay what they are here.
+    pub fn extend(&mut self, data: &Dataset) -> Result<(), DataError> {
+        self.check_others(Some(data.metadata()))?;
+        let Metadata { observation_space, action_space, .. } = data.metadata();
+        let (seen, done) = (observation_space.cells(), action_space.cells());
+        let mut episode = 0;
+        for (steps, observations) in data.pieces() {
+            let episodes = observations.len() - steps.len();
+            self.extend_columns(
+                data.observations()
+                    .view()
+                    .slice(observations.start * seen..observations.end * seen),
+                data.actions().view().slice(steps.start * done..steps.end * done),
+                &data.rewards()[steps],
+                episodes,
+            )
+            .map_err(DataError::Invalid)?;
+            for episode in episode..episode + episodes {
+                self.starts.push(self.starts[self.starts.len() - 1] + data.length(episode));
+            }
+            episode += episodes;
+        }
+        self.ends.extend((0..episode).map(|episode| data.end(episode)));
+        let indices: Vec<usize> =
+            data.behaviours().iter().map(|name| self.behaviour_index(name)).collect();
+        let behaviours = (0..episode).map(|episode| data.behaviour(episode));
+        self.behaviour_of.extend(behaviours.map(|behaviour| behaviour.map(|index| indices[index])));
+        Ok(())
+    }
+
+    /// Checks that whole episodes of these spaces can be appended. Without spaces, their cells will tell.
+    fn check_others(&self, theirs: Option<&Metadata>) -> Result<(), DataError> {
+        if self.steps_under_way() > 0 {
+            return Err(self.invalid("others cannot follow before the episode is ended"));
+        }
+        let (Some(ours), Some(theirs)) = (&self.metadata, theirs) else { return Ok(()) };
+        for (name, ours, theirs) in [
+            ("observations", &ours.observation_space, &theirs.observation_space),
+            ("actions", &ours.action_space, &theirs.action_space),
+        ] {
+            if ours != theirs {
+                let problem = format!("{name} of {theirs} cannot follow those of {ours}");
+                return Err(DataError::Invalid(problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of complete episodes.
+    pub fn episodes(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The number of steps: of complete episodes and of the one under way.
+    pub fn steps(&self) -> usize {
+        self.rewards.len()
+    }
+
+    /// The number of steps of a complete episode.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such episode.
+    pub fn length(&self, episode: usize) -> usize {
+        self.starts[episode + 1] - self.starts[episode]
+    }
+
+    /// Whether nothing has been pushed.
+    pub fn is_empty(&self) -> bool {
+        self.rewards.is_empty()
+    }
+
+    /// The names of the behaviours, in the order they were declared or first named.
+    pub fn behaviours(&self) -> &[String] {
+        &self.behaviours
+    }
+
+    /// The number of steps after the last end.
+    pub(crate) fn steps_under_way(&self) -> usize {
+        self.rewards.len() - self.starts[self.episodes()]
+    }
+
+    /// A problem with what comes next.
+    fn invalid(&self, problem: &str) -> DataError {
+        let (episode, step) = (self.episodes(), self.steps_under_way());
+        DataError::Invalid(format!("episode {episode}, step {step}: {problem}"))
+    }
+
+    /// Checks everything and makes the data set.
+    pub fn build(self) -> Result<Dataset, DataError> {
+        if self.steps_under_way() > 0 {
+            return Err(DataError::Invalid("the last episode was not ended".to_owned()));
+        }
+        if self.is_empty() {
+            return Err(DataError::Invalid("there are no episodes".to_owned()));
+        }
+        let behaviour_of = self.behaviour_indices().map_err(DataError::Invalid)?;
+        let (metadata, observations, actions) = match self.metadata {
+            Some(metadata) => (metadata, self.observations.cells, self.actions.cells),
+            None => {
+                let (observation_space, observations) = self.observations.infer();
+                let (action_space, actions) = self.actions.infer();
+                (Metadata::new(observation_space, action_space), observations, actions)
+            }
+        };
+        Dataset::new(Columns {
+            metadata,
+            starts: self.starts,
+            ends: self.ends,
+            observations,
+            actions,
+            rewards: self.rewards,
+            behaviours: self.behaviours,
+            behaviour_of,
+        })
+    }
+
+    /// For every episode an index into the behaviours, which all episodes have, or none.
+    fn behaviour_indices(&self) -> Result<Vec<u16>, String> {
+        if self.behaviours.is_empty() {
+            return Ok(Vec::new());
+        }
+        let index = |(episode, &behaviour): (usize, &Option<usize>)| {
+            let behaviour = behaviour.ok_or_else(|| {
+                format!(
+                    "episode {episode} has no behaviour; name one for every episode, or for none"
+                )
+            })?;
+            u16::try_from(behaviour).map_err(|_| TOO_MANY_BEHAVIOURS.to_owned())
+        };
+        self.behaviour_of.iter().enumerate().map(index).collect()
+    }
+}
+
+impl Column {
+    /// Checks that cells are so many rows of the column, and of its space if that is given. Returns the cells of a row.
+    fn fit(
+        &self,
+        cells: CellsRef<'_>,
+        rows: usize,
+        space: Option<&Space>,
+    ) -> Result<usize, String> {
+        if rows == 0 && cells.is_empty() {
+            return Ok(self.width);
+        }
+        let (cell_type, width) = match space {
+            _ if self.width > 0 => (self.cells.cell_type(), self.width),
+            Some(space) => {
+                space.validate().map_err(|problem| format!("{} space {problem}", self.name))?;
+                (space.cell_type(), space.cells())
+            }
+            None => (cells.cell_type(), cells.len().checked_div(rows).unwrap_or(0)),
+        };
+        if cells.cell_type() == cell_type && cells.len() == rows * width && width > 0 {
+            return Ok(width);
+        }
+        Err(self.misfit(cells, rows, (cell_type, width), space))
+    }
+
+    fn misfit(
+        &self,
+        cells: CellsRef<'_>,
+        rows: usize,
+        (cell_type, width): (CellType, usize),
+        space: Option<&Space>,
+    ) -> String {
+        let (name, found) = (self.name, cells.len());
+        if width == 0 && found == 0 {
+            return format!("an {name} without cells");
+        }
+        if cells.cell_type() != cell_type {
+            let found = cells.cell_type();
+            return match space {
+                Some(space) => format!("{name} cells are {found:?}, which does not fit {space}"),
+                None => format!("{name} cells are {found:?}, those before are {cell_type:?}"),
+            };
+        }
+        let expected = match space {
+            Some(space) => format!("{space} has {width}"),
+            None if self.width > 0 => format!("those before have {width}"),
+            None => "every step has as many".to_owned(),
+        };
+        match rows {
+            1 => format!("an {name} of {found} cells where {expected}"),
+            _ => format!("{found} {name} cells for {rows} steps where {expected}"),
+        }
+    }
+
+    /// Appends rows that were found to fit.
+    fn extend(&mut self, cells: CellsRef<'_>, width: usize) {
+        if self.width == 0 {
+            self.width = width;
+            if self.cells.cell_type() != cells.cell_type() {
+                self.cells = Cells::empty(cells.cell_type());
+            }
+        }
+        self.cells.extend_from(cells, 0..cells.len());
+    }
+
+    /// Makes room for more rows of a space, if it is sound.
+    fn reserve(&mut self, rows: usize, space: &Space) {
+        if self.width == 0 && space.validate().is_ok() {
+            self.width = space.cells();
+            self.cells = Cells::empty(space.cell_type());
+        }
+        self.cells.reserve(rows * self.width);
+    }
+
+    /// The smallest space that holds every row, and the cells as it wants them.
+    fn infer(self) -> (Space, Cells) {
+        let width = self.width;
+        let nvec = match &self.cells {
+            Cells::Byte(values) => category_counts(values, width),
+            Cells::Short(values) => category_counts(values, width),
+            Cells::Float(_) => {
+                return (Space::Box { shape: vec![width], bounds: None }, self.cells);
+            }
+        };
+        let space = match nvec[..] {
+            [n] => Space::Discrete { n },
+            _ => Space::MultiDiscrete { nvec },
+        };
+        let cells = match self.cells {
+            Cells::Short(values) if space.cell_type() == CellType::Byte => {
+                Cells::Byte(values.into_iter().map(|value| value as u8).collect())
+            }
+            cells => cells,
+        };
+        (space, cells)
+    }
+}
+
+/// How many categories each cell of a row needs: one more than its highest.
+fn category_counts<C: Copy + Into<u32>>(values: &[C], width: usize) -> Vec<u32> {
+    let mut counts = vec![1; width];
+    for row in values.chunks_exact(width) {
+        for (count, &category) in counts.iter_mut().zip(row) {
+            *count = (*count).max(category.into() + 1);
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::tests::{TERMINATED, small, small_metadata};
+
+    fn problem(result: Result<impl Sized, DataError>) -> String {
+        result.err().expect("a problem").to_string()
+    }
+
+    /// A builder with one step under way.
+    fn started(builder: DatasetBuilder) -> DatasetBuilder {
+        let mut builder = builder;
+        builder.push(&[0u8], &[0u8], 0.0).unwrap();
+        builder
+    }
+
+    #[test]
+    fn steps_one_by_one_and_all_at_once_are_the_same() {
+        let mut one_by_one = DatasetBuilder::new(small_metadata());
+        let mut at_once = DatasetBuilder::new(small_metadata());
+        for builder in [&mut one_by_one, &mut at_once] {
+            assert!(builder.is_empty());
+            builder.made_by("a");
+        }
+        one_by_one.push(&[0u8], &[2u8], 1.0).unwrap();
+        one_by_one.push(&[1u8], &[0u8], -0.5).unwrap();
+        at_once.push_steps(&[0u8, 1], &[2u8, 0], &[1.0, -0.5]).unwrap();
+        at_once.push_steps(&[0u8; 0], &[0u8; 0], &[]).unwrap();
+        for builder in [&mut one_by_one, &mut at_once] {
+            assert_eq!((builder.steps(), builder.episodes()), (2, 0));
+            builder.end(&[2u8], TERMINATED).unwrap();
+            assert_eq!((builder.steps(), builder.episodes(), builder.length(0)), (2, 1, 2));
+        }
+        assert_eq!(one_by_one.build().unwrap(), at_once.build().unwrap());
+    }
+
+    #[test]
+    fn spaces_are_what_the_cells_need() {
+        let mut builder = DatasetBuilder::inferring();
+        builder.push(&[3u16, 256], &[0.5f32, -1.0], 0.0).unwrap();
+        builder.end(&[9u16, 0], TERMINATED).unwrap();
+        let data = builder.build().unwrap();
+        let spaces = data.metadata();
+        assert_eq!(spaces.observation_space, Space::MultiDiscrete { nvec: vec![10, 257] });
+        assert_eq!(spaces.action_space, Space::Box { shape: vec![2], bounds: None });
+        assert_eq!(data.observations(), &Cells::Short(vec![3, 256, 9, 0]));
+
+        let mut builder = DatasetBuilder::inferring();
+        builder.push(&[255u16], &[0u8], 0.0).unwrap();
+        builder.end(&[0u16], TERMINATED).unwrap();
+        let data = builder.build().unwrap();
+        assert_eq!(data.metadata().observation_space, Space::Discrete { n: 256 });
+        assert_eq!(data.metadata().action_space, Space::Discrete { n: 1 });
+        assert_eq!(data.observations(), &Cells::Byte(vec![255, 0]));
+    }
+
+    #[test]
+    fn what_does_not_fit_the_space_is_refused_at_once() {
+        let mut given = started(DatasetBuilder::new(small_metadata()));
+        assert_eq!(
+            problem(given.push(&[0u8, 1], &[0u8], 0.0)),
+            "episode 0, step 1: an observation of 2 cells where Discrete(4) has 1"
+        );
+        assert_eq!(
+            problem(given.push(&[0u8], &[0.5f32], 0.0)),
+            "episode 0, step 1: action cells are Float, which does not fit Discrete(3)"
+        );
+        assert_eq!(
+            problem(given.push_steps(&[0u8, 1], &[0u8, 0, 0], &[0.0; 2])),
+            "episode 0, step 1: 3 action cells for 2 steps where Discrete(3) has 1"
+        );
+        assert_eq!(
+            problem(given.end(&[0u16], TERMINATED)),
+            "episode 0, step 1: observation cells are Short, which does not fit Discrete(4)"
+        );
+        // What was refused has left nothing behind.
+        given.end(&[0u8], TERMINATED).unwrap();
+        assert_eq!(given.build().unwrap().steps(), 1);
+
+        let metadata = Metadata::new(
+            Space::MultiBinary { shape: vec![usize::MAX, 2] },
+            Space::Discrete { n: 3 },
+        );
+        let mut senseless = DatasetBuilder::new(metadata);
+        assert!(problem(senseless.push(&[0u8], &[0u8], 0.0)).contains("more than 16777216 cells"));
+    }
+
+    #[test]
+    fn what_does_not_fit_what_came_before_is_refused_at_once() {
+        let mut builder = started(DatasetBuilder::inferring());
+        assert_eq!(
+            problem(builder.push(&[0u8, 1], &[0u8], 0.0)),
+            "episode 0, step 1: an observation of 2 cells where those before have 1"
+        );
+        assert_eq!(
+            problem(builder.push(&[0u8], &[0u16], 0.0)),
+            "episode 0, step 1: action cells are Short, those before are Byte"
+        );
+        let mut builder = DatasetBuilder::inferring();
+        assert_eq!(
+            problem(builder.push(&[0u8; 0], &[0u8], 0.0)),
+            "episode 0, step 0: an observation without cells"
+        );
+        assert_eq!(
+            problem(builder.push_steps(&[0u8; 3], &[0u8; 2], &[0.0; 2])),
+            "episode 0, step 0: 3 observation cells for 2 steps where every step has as many"
+        );
+        assert!(builder.push(&[0.5f32, 1.0], &[0u8], 0.0).is_ok(), "nothing was kept of those");
+    }
+
+    #[test]
+    fn episodes_are_whole() {
+        let mut builder = DatasetBuilder::new(small_metadata());
+        assert_eq!(problem(builder.end(&[0u8], TERMINATED)), "episode 0 has no steps");
+        assert_eq!(problem(builder.clone().build()), "there are no episodes");
+        assert_eq!(problem(DatasetBuilder::inferring().build()), "there are no episodes");
+        builder.push(&[0u8], &[0u8], 0.0).unwrap();
+        assert_eq!(problem(builder.build()), "the last episode was not ended");
+    }
+
+    #[test]
+    fn values_outside_the_space_are_refused_with_their_place() {
+        let with = |observation: u8, action: u8, reward: f32| {
+            let mut builder = DatasetBuilder::new(small_metadata());
+            builder.extend(&small()).unwrap();
+            builder.made_by("one");
+            builder.push_steps(&[0u8, observation], &[0u8, action], &[0.0, reward]).unwrap();
+            builder.end(&[0u8], TERMINATED).unwrap();
+            problem(builder.build())
+        };
+        assert_eq!(
+            with(4, 0, 0.0),
+            "observation outside Discrete(4): episode 2, step 1, cell 0: 4 is not below 4"
+        );
+        assert_eq!(
+            with(0, 3, 0.0),
+            "action outside Discrete(3): episode 2, step 1, cell 0: 3 is not below 3"
+        );
+        assert_eq!(with(0, 0, f32::NAN), "the reward of episode 2, step 1 is NaN");
+    }
+
+    #[test]
+    fn behaviours_are_listed_as_declared_or_as_they_come() {
+        let mut builder = DatasetBuilder::inferring().with_behaviours(["idle", "b"]);
+        for name in ["c", "b", "c"] {
+            builder.push(&[0u8], &[0u8], 0.0).unwrap();
+            builder.made_by(name);
+            builder.end(&[0u8], TERMINATED).unwrap();
+        }
+        let data = builder.clone().build().unwrap();
+        assert_eq!(data.behaviours(), ["idle", "b", "c"]);
+        let found: Vec<_> = (0..3).map(|episode| data.behaviour(episode)).collect();
+        assert_eq!(found, [Some(2), Some(1), Some(2)]);
+
+        builder.push(&[0u8], &[0u8], 0.0).unwrap();
+        builder.end(&[0u8], TERMINATED).unwrap();
+        assert_eq!(
+            problem(builder.build()),
+            "episode 3 has no behaviour; name one for every episode, or for none"
+        );
+
+        let mut twice = started(DatasetBuilder::inferring().with_behaviours(["a", "a"]));
+        twice.made_by("a");
+        twice.end(&[0u8], TERMINATED).unwrap();
+        assert_eq!(problem(twice.build()), "two behaviours are called `a`");
+    }
+
+    #[test]
+    fn data_sets_follow_each_other() {
+        let part = small();
+        let mut builder = DatasetBuilder::new(small_metadata());
+        for _ in 0..2 {
+            builder.extend(&part).unwrap();
+        }
+        builder.extend(&part.select(&[1, 0])).unwrap();
+        let whole = builder.build().unwrap();
+        assert_eq!(whole.behaviours(), part.behaviours());
+        assert_eq!(whole.episode_steps(3), 5..6);
+        assert_eq!(whole.episode_observations(3), 8..10);
+        assert_eq!(whole.returns_to_go(1.0)[..6], [0.5, -0.5, 4.0, 0.5, -0.5, 4.0]);
+        assert_eq!(whole.select(&[2, 3]), part);
+        assert_eq!(whole.select(&[5, 4]), part);
+
+        let mut inferring = DatasetBuilder::inferring();
+        inferring.extend(&part).unwrap();
+        assert_eq!(inferring.build().unwrap().observations(), part.observations());
+    }
+
+    #[test]
+    fn complete_episodes_of_another_builder_can_be_taken() {
+        let empty = || DatasetBuilder::new(small_metadata());
+        let mut other = empty();
+        other.extend(&small()).unwrap();
+        let other = started(other);
+        let mut builder = empty();
+        builder.append(&other, 0).unwrap();
+        builder.append(&other, 1).unwrap();
+        builder.append(&other, 2).unwrap();
+        assert_eq!(
+            problem(builder.append(&other, 3)),
+            "3 episodes of a builder that has 2 complete ones"
+        );
+        let data = builder.build().unwrap();
+        assert_eq!(data.select(&[1, 2]), small());
+        assert_eq!(data.select(&[0]), small().select(&[0]));
+
+        let mut inferring = DatasetBuilder::inferring();
+        inferring.append(&other, 0).unwrap();
+        inferring.append(&other, 2).unwrap();
+        assert_eq!(inferring.build().unwrap().actions(), small().actions());
+    }
+
+    #[test]
+    fn others_of_another_space_or_in_between_are_refused() {
+        let spaces = Metadata::new(Space::Discrete { n: 5 }, Space::Discrete { n: 3 });
+        let mut builder = DatasetBuilder::new(spaces);
+        let mut other = DatasetBuilder::new(small_metadata());
+        other.extend(&small()).unwrap();
+        let expected = "observations of Discrete(4) cannot follow those of Discrete(5)";
+        assert_eq!(problem(builder.extend(&small())), expected);
+        assert_eq!(problem(builder.append(&other, 1)), expected);
+
+        builder.push(&[0u8], &[0u8], 0.0).unwrap();
+        assert_eq!(
+            problem(builder.extend(&small())),
+            "episode 0, step 1: others cannot follow before the episode is ended"
+        );
+        let mut inferring = DatasetBuilder::inferring();
+        inferring.push(&[0u16], &[0u8], 0.0).unwrap();
+        inferring.end(&[0u16], TERMINATED).unwrap();
+        assert_eq!(
+            problem(inferring.extend(&small())),
+            "observation cells are Byte, those before are Short"
+        );
+    }
+}

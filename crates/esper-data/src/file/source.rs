@@ -1,0 +1,172 @@
+//! Opening any Parquet file and reading its row groups in parallel; whatever is damaged is an error.
+
+use std::cell::Cell;
+use std::error::Error;
+use std::fs::File;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::Schema;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
+use parquet::file::metadata::ParquetMetaData;
+use rayon::prelude::*;
+
+use super::arrays::Problem;
+use crate::error::DataError;
+
+/// Rows that are decoded at a time.
+const BATCH_ROWS: usize = 1 << 14;
+
+/// A Parquet file whose footer has been read.
+pub(super) struct ParquetSource<'a> {
+    path: &'a Path,
+    footer: ArrowReaderMetadata,
+}
+
+impl<'a> ParquetSource<'a> {
+    /// Opens a file and reads its footer.
+    pub(super) fn open(path: &'a Path) -> Result<Self, DataError> {
+        let io = |source| DataError::io(path, source);
+        let file = File::open(path).map_err(io)?;
+        let metadata = file.metadata().map_err(io)?;
+        if metadata.is_dir() {
+            return Err(io(std::io::ErrorKind::IsADirectory.into()));
+        }
+        let footer = guarded(path, || {
+            ArrowReaderMetadata::load(&file, Default::default())
+                .map_err(|error| not_parquet(path, error))
+        })?;
+        check_ranges(&footer, metadata.len()).map_err(|reason| DataError::NotParquet {
+            path: path.to_owned(),
+            reason,
+            source: None,
+        })?;
+        Ok(ParquetSource { path, footer })
+    }
+
+    /// The columns, as arrow knows them.
+    pub(super) fn schema(&self) -> &Schema {
+        self.footer.schema()
+    }
+
+    /// What the footer says.
+    pub(super) fn metadata(&self) -> &ParquetMetaData {
+        self.footer.metadata()
+    }
+
+    /// Reads the named columns, a part for each row group: `start` makes an empty one, `add` adds rows to it.
+    pub(super) fn read_groups<P: Send>(
+        &self,
+        columns: &[&str],
+        start: impl Fn() -> P + Sync,
+        add: impl Fn(&mut P, &RecordBatch) -> Result<(), Problem> + Sync,
+    ) -> Result<Vec<P>, DataError> {
+        let schema = self.footer.parquet_schema();
+        let roots = schema.root_schema().get_fields().iter().enumerate();
+        let wanted = roots.filter(|(_, field)| columns.contains(&field.name()));
+        let columns = ProjectionMask::roots(schema, wanted.map(|(at, _)| at));
+        let groups = 0..self.metadata().num_row_groups();
+        let read =
+            |group| guarded(self.path, || self.read_group(group, columns.clone(), start(), &add));
+        groups.into_par_iter().map(read).collect()
+    }
+
+    fn read_group<P>(
+        &self,
+        group: usize,
+        columns: ProjectionMask,
+        mut part: P,
+        add: impl Fn(&mut P, &RecordBatch) -> Result<(), Problem>,
+    ) -> Result<P, DataError> {
+        // A file of its own for every thread: clones of one would share a single position.
+        let file = File::open(self.path).map_err(|source| DataError::io(self.path, source))?;
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.footer.clone())
+            .with_row_groups(vec![group])
+            .with_projection(columns)
+            .with_batch_size(BATCH_ROWS)
+            .build()
+            .map_err(|error| not_parquet(self.path, error))?;
+        let before = self.metadata().row_groups()[..group].iter().map(|group| group.num_rows());
+        let mut first_row = before.sum::<i64>() as usize;
+        for batch in reader {
+            let batch = batch.map_err(|error| not_parquet(self.path, error))?;
+            add(&mut part, &batch).map_err(|Problem { column, row, what }| {
+                let row = row.map_or(String::new(), |row| format!(" in row {}", first_row + row));
+                let problem = format!("column `{column}`{row}: {what}");
+                DataError::InvalidFile { path: self.path.to_owned(), problem }
+            })?;
+            first_row += batch.num_rows();
+        }
+        Ok(part)
+    }
+}
+
+/// A column of a batch, which may have empty (null) rows.
+pub(super) fn nullable<'a>(
+    batch: &'a RecordBatch,
+    name: &'static str,
+) -> Result<&'a ArrayRef, Problem> {
+    batch.column_by_name(name).ok_or_else(|| Problem::new(name, None, "is missing"))
+}
+
+/// A column of a batch, none of whose rows may be empty (null).
+pub(super) fn complete<'a>(
+    batch: &'a RecordBatch,
+    name: &'static str,
+) -> Result<&'a ArrayRef, Problem> {
+    let array = nullable(batch, name)?;
+    match (0..array.len()).find(|&row| array.is_null(row)) {
+        None => Ok(array),
+        Some(row) => Err(Problem::new(name, row, "is empty (null)")),
+    }
+}
+
+fn not_parquet(path: &Path, error: impl Error + Send + Sync + 'static) -> DataError {
+    let reason = error.to_string();
+    DataError::NotParquet { path: path.to_owned(), reason, source: Some(Box::new(error)) }
+}
+
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+#[doc(hidden)] // for the program's own hook
+/// Whether this thread is inside a call whose panics are caught and returned as errors, so that a panic hook can
+/// keep quiet about them.
+pub fn panics_are_caught() -> bool {
+    GUARDED.get()
+}
+
+/// Calls into the Parquet library, which panics on some kinds of damage: that is an error of the file, too.
+fn guarded<T>(path: &Path, call: impl FnOnce() -> Result<T, DataError>) -> Result<T, DataError> {
+    GUARDED.set(true);
+    // What the call was working on is dropped with it, so nothing half-done can be seen afterwards.
+    let result = std::panic::catch_unwind(AssertUnwindSafe(call));
+    GUARDED.set(false);
+    result.unwrap_or_else(|_| {
+        let reason = "it is damaged: its pages contradict its footer".to_owned();
+        Err(DataError::NotParquet { path: path.to_owned(), reason, source: None })
+    })
+}
+
+/// Checks that every column lies within the file: the Parquet library trusts a damaged footer on that.
+fn check_ranges(footer: &ArrowReaderMetadata, size: u64) -> Result<(), String> {
+    let groups = footer.metadata().row_groups().iter();
+    for column in groups.flat_map(|group| group.columns()) {
+        let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+        let length = column.compressed_size();
+        let end = u64::try_from(start)
+            .ok()
+            .zip(u64::try_from(length).ok())
+            .and_then(|(start, length)| start.checked_add(length));
+        if end.is_none_or(|end| end > size) || column.num_values() < 0 {
+            return Err("its footer is damaged: a column lies outside the file".to_owned());
+        }
+    }
+    if footer.metadata().row_groups().iter().any(|group| group.num_rows() < 0) {
+        return Err("its footer is damaged: a negative number of rows".to_owned());
+    }
+    Ok(())
+}
