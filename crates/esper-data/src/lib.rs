@@ -25,7 +25,8 @@ pub use dataset::{Dataset, End, Metadata};
 pub use draw::{draw_softmax, draw_weighted, index_at};
 pub use error::DataError;
 pub use file::{
-    Checksums, DatasetWriter, Header, LabelColumns, PendingFile, panics_are_caught, read,
+    Checksums, DatasetWriter, Header, LabelColumns, PendingFile, StepLabels, panics_are_caught,
+    read,
 };
 pub use numbers::Moments;
 pub use packed::PackedBatch;

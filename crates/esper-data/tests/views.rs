@@ -6,8 +6,8 @@ use std::fs;
 
 use common::{folder, random, spaces};
 use esper_data::{
-    Checksums, Dataset, DatasetBuilder, Distribution, PackedBatch, Seed, Space, Tally, read,
-    return_histogram, suspicions,
+    Checksums, Dataset, DatasetBuilder, Distribution, LabelColumns, PackedBatch, Seed, Space,
+    StepLabels, Tally, read, return_histogram, suspicions,
 };
 use rand::RngExt;
 
@@ -95,7 +95,25 @@ fn views_are_written_as_the_data_sets_of_their_episodes() {
         view.write(&path, true).unwrap();
         let bytes = fs::read(&path).unwrap();
         assert_eq!(read(&path).unwrap(), view);
-        rebuilt(&view).write(&path, true).unwrap();
+        let own = rebuilt(&view);
+        own.write(&path, true).unwrap();
+        assert!(fs::read(&path).unwrap() == bytes);
+
+        // Labels, too: by the numbers that episodes have in the view.
+        let labels = view.returns_to_go(1.0);
+        let clusters: Vec<u8> = (0..view.rows() * 3).map(|at| at as u8).collect();
+        let of_view = LabelColumns { labels: &labels, clusters: Some((3, &clusters)) };
+        of_view.write(&view, &path, true).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        let read = StepLabels::read(&path, &view).unwrap();
+        let (_, read_clusters) = read.clusters.as_ref().unwrap();
+        for row in view.step_rows() {
+            assert_eq!(read.labels[row], labels[row]);
+            assert_eq!(read_clusters[row * 3..row * 3 + 3], clusters[row * 3..row * 3 + 3]);
+        }
+        let of_own = StepLabels::read(&path, &own).unwrap();
+        assert_eq!(of_own.labels, own.returns_to_go(1.0));
+        of_own.columns().write(&own, &path, true).unwrap();
         assert!(fs::read(&path).unwrap() == bytes);
     }
 }

@@ -1,9 +1,11 @@
 //! From arrow's arrays, whichever way a writer chose to keep numbers and strings, to our columns.
 
+use std::fmt;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait};
 use arrow_schema::DataType;
@@ -38,7 +40,17 @@ pub(super) fn values(
     if matches!(space, Space::Discrete { .. }) {
         return cells(name, array, to);
     }
-    let width = space.cells();
+    lists(name, array, space.cells(), space, to)
+}
+
+/// Appends the cells of a column of lists, which all have to have `width` of them, as `owner` has.
+pub(super) fn lists(
+    name: &'static str,
+    array: &ArrayRef,
+    width: usize,
+    owner: &dyn fmt::Display,
+    to: &mut Cells,
+) -> Result<(), Problem> {
     let elements = if let Some(list) = array.as_fixed_size_list_opt() {
         list.values().slice(list.value_offset_at(0), list.len() * width)
     } else {
@@ -47,13 +59,24 @@ pub(super) fn values(
             None => list_cells(array.as_list::<i64>(), width),
         };
         list_cells.map_err(|(row, found)| {
-            Problem::new(name, row, format!("has {found} cells; {space} has {width}"))
+            Problem::new(name, row, format!("has {found} cells; {owner} has {width}"))
         })?
     };
     match (0..elements.len()).find(|&cell| elements.is_null(cell)) {
         None => cells(name, &elements, to)
             .map_err(|problem| Problem { row: problem.row.map(|cell| cell / width), ..problem }),
         Some(cell) => Err(Problem::new(name, cell / width, "has an empty (null) cell")),
+    }
+}
+
+/// The number of elements in the first row of a column of lists; 0 when there are no rows.
+pub(super) fn list_width(array: &ArrayRef) -> usize {
+    if let Some(list) = array.as_fixed_size_list_opt() {
+        list.value_length() as usize
+    } else if let Some(list) = array.as_list_opt::<i32>() {
+        list.offsets().lengths().next().unwrap_or(0)
+    } else {
+        array.as_list::<i64>().offsets().lengths().next().unwrap_or(0)
     }
 }
 
@@ -125,10 +148,40 @@ pub(super) fn floats(
         to.extend_from_slice(array.values());
     } else if let Some(array) = array.as_primitive_opt::<Float64Type>() {
         to.extend(array.values().iter().map(|&value| value as f32));
+    } else if let Some(array) = array.as_primitive_opt::<Float16Type>() {
+        to.extend(array.values().iter().map(|&value| f32::from(value)));
     } else {
         let mut values: Vec<i64> = Vec::new();
         integers(name, array, &mut values)?;
         to.extend(values.into_iter().map(|value| value as f32));
+    }
+    Ok(())
+}
+
+/// Appends an array of any integer type, or of floats that are whole: some programs count in those.
+pub(super) fn whole_numbers(
+    name: &'static str,
+    array: &ArrayRef,
+    to: &mut Vec<i64>,
+) -> Result<(), Problem> {
+    if !array.data_type().is_floating() {
+        return integers(name, array, to);
+    }
+    // Whatever a float cannot hold exactly is beyond any number of episodes.
+    let mut values = Vec::new();
+    match array.as_primitive_opt::<Float64Type>() {
+        Some(array) => values.extend_from_slice(array.values()),
+        None => {
+            let mut narrow = Vec::new();
+            floats(name, array, &mut narrow)?;
+            values.extend(narrow.into_iter().map(f64::from));
+        }
+    }
+    for (row, value) in values.into_iter().enumerate() {
+        if value.fract() != 0.0 || value.abs() > 2f64.powi(53) {
+            return Err(Problem::new(name, row, format!("{value} is not a whole number")));
+        }
+        to.push(value as i64);
     }
     Ok(())
 }

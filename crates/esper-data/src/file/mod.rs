@@ -32,7 +32,7 @@ use crate::dataset::Metadata;
 use crate::space::Space;
 
 pub use checksum::Checksums;
-pub use labels::LabelColumns;
+pub use labels::{LabelColumns, StepLabels};
 pub use pending::PendingFile;
 pub use read::read;
 pub use source::panics_are_caught;

@@ -106,6 +106,7 @@ pub(super) enum Expected<'a> {
     Integer,
     Number,
     Boolean,
+    IntegerList,
     Value(&'a Space),
 }
 
@@ -126,6 +127,10 @@ impl Expected<'_> {
             (Expected::Integer, _) => found.is_integer(),
             (Expected::Number, _) => found.is_numeric(),
             (Expected::Boolean, _) => *found == DataType::Boolean,
+            (
+                Expected::IntegerList,
+                DataType::List(cell) | DataType::LargeList(cell) | DataType::FixedSizeList(cell, _),
+            ) => cell.data_type().is_integer(),
             (Expected::Value(space @ Space::Discrete { .. }), _) => holds_cells(space, found),
             (Expected::Value(space), DataType::List(cell) | DataType::LargeList(cell)) => {
                 holds_cells(space, cell.data_type())
@@ -144,6 +149,7 @@ impl fmt::Display for Expected<'_> {
             Expected::Integer => write!(f, "an integer"),
             Expected::Number => write!(f, "a number"),
             Expected::Boolean => write!(f, "a boolean"),
+            Expected::IntegerList => write!(f, "a list of integers"),
             Expected::Value(space) => write!(f, "what its metadata says: {space}"),
         }
     }
