@@ -10,11 +10,11 @@ use crate::ops::linear::{RowsIn, linear};
 /// What a [`Linear`] layer is like.
 #[derive(Config, Debug)]
 pub struct LinearConfig {
-    /// Numbers in.
+    /// Input size: numbers in.
     pub inputs: usize,
-    /// Numbers out.
+    /// Output size: numbers out.
     pub outputs: usize,
-    /// Whether a bias is added.
+    /// Bias: whether one is added.
     #[config(default = true)]
     pub bias: bool,
 }
@@ -45,7 +45,7 @@ impl Linear {
         self.apply(&rows.into(), false)
     }
 
-    /// The same, cut at zero.
+    /// The same with ReLU: cut at zero.
     pub fn forward_relu(&self, rows: impl Into<RowsIn>) -> Tensor<2> {
         self.apply(&rows.into(), true)
     }

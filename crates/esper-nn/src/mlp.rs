@@ -14,36 +14,36 @@ use crate::ops::rows::dropout;
 /// How hidden layers are normalised.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
 pub enum Normalization {
-    /// Not at all.
+    /// None at all.
     None,
-    /// Over the rows of the batch.
+    /// Batch normalisation: over the rows of the batch.
     Batch,
-    /// Over each row.
+    /// Layer normalisation: over each row.
     Layer,
 }
 
 /// What an [`Mlp`] is like.
 #[derive(Config, Debug)]
 pub struct MlpConfig {
-    /// Numbers in: those of a sparse part first, then of a dense one.
+    /// Input size: numbers in, those of a sparse part first, then of a dense one.
     pub inputs: usize,
-    /// Numbers out.
+    /// Output size: numbers out.
     pub outputs: usize,
-    /// The width of hidden layers.
+    /// Hidden size: the width of hidden layers.
     #[config(default = 512)]
     pub hidden: usize,
-    /// The number of hidden layers.
+    /// Hidden layers: how many there are.
     #[config(default = 2)]
     pub layers: usize,
-    /// How hidden layers are normalised, before they are cut at zero.
+    /// Normalisation of hidden layers, before ReLU cuts them at zero.
     #[config(default = "Normalization::None")]
     pub normalization: Normalization,
-    /// The share of hidden numbers that training leaves out.
+    /// Dropout rate: the share of hidden numbers that training leaves out.
     #[config(default = 0.0)]
     pub dropout: f64,
 }
 
-/// Hidden layers (linear, normalised, cut at zero, dropout), then a linear one.
+/// Multi-layer perceptron: hidden layers (linear, normalised, ReLU, dropout), then a linear one.
 #[derive(Module, Debug)]
 pub struct Mlp {
     hidden: Vec<Hidden>,

@@ -10,14 +10,14 @@ use crate::ops::layer_norm::layer_norm;
 /// What a [`BatchNorm`] layer is like.
 #[derive(Config, Debug)]
 pub struct BatchNormConfig {
-    /// Numbers in and out.
+    /// Width: numbers in and out.
     pub width: usize,
-    /// How far the running mean and variance move towards those of each batch.
+    /// Momentum: how far the running mean and variance move towards those of each batch.
     #[config(default = 0.1)]
     pub momentum: f64,
 }
 
-/// Normalises every column: in training by the mean and variance of the batch, at evaluation by running ones.
+/// Batch normalisation of every column: in training by the mean and variance of the batch, at evaluation by running ones.
 #[derive(Module, Debug)]
 pub struct BatchNorm {
     gamma: Param<Tensor<1>>,
@@ -41,7 +41,7 @@ impl BatchNormConfig {
 }
 
 impl BatchNorm {
-    /// Rows in and out: `[rows, width]`. Cut at zero if `relu`.
+    /// Rows in and out: `[rows, width]`. With ReLU, cut at zero, if `relu`.
     ///
     /// On a device with gradients this is training: the batch itself normalises, and the running values move.
     pub fn forward(&self, rows: Tensor<2>, relu: bool) -> Tensor<2> {
@@ -67,11 +67,11 @@ impl BatchNorm {
 /// What a [`LayerNorm`] layer is like.
 #[derive(Config, Debug)]
 pub struct LayerNormConfig {
-    /// Numbers in and out.
+    /// Width: numbers in and out.
     pub width: usize,
 }
 
-/// Normalises every row by its own mean and variance.
+/// Layer normalisation: every row by its own mean and variance.
 #[derive(Module, Debug)]
 pub struct LayerNorm {
     gamma: Param<Tensor<1>>,

@@ -15,22 +15,23 @@ use crate::store::{Named, StoreError, deserialize, serialize};
 /// What an [`AdamW`] optimiser is like. The defaults are PyTorch's.
 #[derive(Config, Debug)]
 pub struct AdamWConfig {
-    /// How long the mean of gradients remembers.
+    /// β₁, decay rate of the first moment: how long the mean of gradients remembers.
     #[config(default = 0.9)]
     pub beta1: f64,
-    /// How long the mean of their squares remembers.
+    /// β₂, decay rate of the second moment: how long the mean of squared gradients remembers.
     #[config(default = 0.999)]
     pub beta2: f64,
-    /// Added to the root of the latter.
+    /// ε: added to the root of the second moment, which is divided by.
     #[config(default = 1e-8)]
     pub epsilon: f64,
-    /// How fast weights decay, in units of the learning rate. Biases and normalisations (all vectors) do not.
+    /// Weight decay: how fast weights shrink, in units of the learning rate. Biases and normalisations (all vectors) do
+    /// not.
     #[config(default = 0.01)]
     pub weight_decay: f64,
-    /// Steps over which the learning rate rises from zero.
+    /// Warm-up steps: those over which the learning rate rises from zero.
     #[config(default = 0)]
     pub warmup_steps: usize,
-    /// The most that the norm of all gradients together may be; larger ones are scaled down.
+    /// Gradient clipping: the most that the norm of all gradients together may be; larger ones are scaled down.
     pub max_norm: Option<f64>,
 }
 
@@ -41,7 +42,7 @@ pub struct AdamW {
     moments: HashMap<ParamId, Moments>,
 }
 
-/// Running means of a parameter's gradient and of its square.
+/// First and second moment: running means of a parameter's gradient and of its square.
 #[derive(Clone)]
 struct Moments {
     first: Vec<f32>,

@@ -15,21 +15,21 @@ use crate::ops::rows::{add_dropped, dropout, gather_rows};
 /// What a [`Transformer`] is like. The defaults are the paper's.
 #[derive(Config, Debug)]
 pub struct TransformerConfig {
-    /// Times that have an embedding of their own; later ones share the last.
+    /// Time embeddings: times that have an embedding of their own; later ones share the last.
     pub times: usize,
-    /// Numbers of a token.
+    /// Embedding width: numbers of a token.
     #[config(default = 128)]
     pub width: usize,
-    /// Layers, each attention and a network of two linear layers.
+    /// Layers: blocks, each attention and a feed-forward network of two linear layers.
     #[config(default = 3)]
     pub layers: usize,
-    /// Heads that attention is divided into.
+    /// Attention heads: the parts that attention is divided into.
     #[config(default = 1)]
     pub heads: usize,
-    /// The hidden width of a layer's network, in multiples of `width`.
+    /// Expansion: the hidden width of a layer's feed-forward network, in multiples of `width`.
     #[config(default = 4)]
     pub expansion: usize,
-    /// The share of numbers that training leaves out.
+    /// Dropout rate: the share of numbers that training leaves out, of attention weights, too.
     #[config(default = 0.1)]
     pub dropout: f64,
 }
