@@ -61,5 +61,7 @@ pub use ops::lstm::LstmState;
 pub use ops::rows::{gather_rows, scale_gradient};
 pub use optim::{AdamW, AdamWConfig};
 pub use sparse::SparseRows;
-pub use store::{StoreError, from_safetensors, to_safetensors};
+pub use store::{
+    StoreError, from_safetensors, metadata, stored_numbers, to_safetensors, to_safetensors_with,
+};
 pub use transformer::{KeyValueCache, Transformer, TransformerConfig};

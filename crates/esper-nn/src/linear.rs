@@ -37,6 +37,13 @@ impl LinearConfig {
             bias: self.bias.then(|| uniform([self.outputs], bound, device, rng)),
         }
     }
+
+    /// Parameters: the number of floats that [`to_safetensors`](crate::to_safetensors) writes; at most
+    /// [`usize::MAX`], for sizes that no machine holds.
+    pub fn parameters(&self) -> usize {
+        let bias = if self.bias { self.outputs } else { 0 };
+        self.inputs.saturating_mul(self.outputs).saturating_add(bias)
+    }
 }
 
 impl Linear {

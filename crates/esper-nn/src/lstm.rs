@@ -47,6 +47,13 @@ impl LstmConfig {
             reverse: self.reverse,
         }
     }
+
+    /// Parameters: the number of floats that [`to_safetensors`](crate::to_safetensors) writes; at most
+    /// [`usize::MAX`], for sizes that no machine holds.
+    pub fn parameters(&self) -> usize {
+        let rows = self.inputs.saturating_add(self.hidden).saturating_add(1);
+        self.hidden.saturating_mul(4).saturating_mul(rows)
+    }
 }
 
 impl Lstm {

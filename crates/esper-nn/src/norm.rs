@@ -38,6 +38,12 @@ impl BatchNormConfig {
             momentum: self.momentum,
         }
     }
+
+    /// Parameters: the number of floats that [`to_safetensors`](crate::to_safetensors) writes, running values among
+    /// them; at most [`usize::MAX`], for sizes that no machine holds.
+    pub fn parameters(&self) -> usize {
+        self.width.saturating_mul(4)
+    }
 }
 
 impl BatchNorm {
@@ -85,6 +91,12 @@ impl LayerNormConfig {
             gamma: Param::from_tensor(Tensor::ones([self.width], device)),
             beta: Param::from_tensor(Tensor::zeros([self.width], device)),
         }
+    }
+
+    /// Parameters: the number of floats that [`to_safetensors`](crate::to_safetensors) writes; at most
+    /// [`usize::MAX`], for sizes that no machine holds.
+    pub fn parameters(&self) -> usize {
+        self.width.saturating_mul(2)
     }
 }
 

@@ -113,7 +113,7 @@ impl AdamW {
         }
         let time = Named { name: TIME.to_owned(), shape: vec![1], values: vec![self.time as f32] };
         tensors.push(time);
-        serialize(&tensors)
+        serialize(&tensors, None)
     }
 
     /// Takes up what [`AdamW::to_safetensors`] gave for a module of the same kind.
@@ -123,19 +123,20 @@ impl AdamW {
             .map(|Named { name, values, .. }| (name, values))
             .collect();
         let time = tensors.remove(TIME).and_then(|values| values.first().copied());
-        self.time = time.ok_or_else(|| StoreError::new("the number of steps is missing"))? as u32;
+        self.time = time.ok_or_else(|| StoreError::Missing(TIME.to_owned()))? as u32;
         self.moments.clear();
         for (name, id, count) in named_parameters(module) {
             let mut take = |suffix: &str| tensors.remove(&format!("{name}.{suffix}"));
             if let (Some(first), Some(second)) = (take("first"), take("second")) {
                 if first.len() != count || second.len() != count {
-                    return Err(StoreError::new(&format!("{name} has another size in the model")));
+                    let found = vec![first.len()];
+                    return Err(StoreError::Shape { name, found, expected: vec![count] });
                 }
                 self.moments.insert(id, Moments { first, second });
             }
         }
         match tensors.keys().min() {
-            Some(name) => Err(StoreError::new(&format!("the model has no {name}"))),
+            Some(name) => Err(StoreError::Unknown(name.clone())),
             None => Ok(()),
         }
     }
