@@ -38,7 +38,7 @@ pub struct AdamWConfig {
 /// The optimiser and what it remembers of every parameter.
 pub struct AdamW {
     config: AdamWConfig,
-    time: u32,
+    time: u64,
     moments: HashMap<ParamId, Moments>,
 }
 
@@ -74,7 +74,7 @@ impl AdamW {
         self.time += 1;
         let AdamWConfig { beta1, beta2, epsilon, weight_decay, warmup_steps, max_norm } =
             self.config;
-        let warmth = f64::from(self.time) / warmup_steps.max(1) as f64;
+        let warmth = self.time as f64 / warmup_steps.max(1) as f64;
         let gradient_scale = match max_norm {
             None => 1.0,
             // As PyTorch does it, with a little added to the norm.
@@ -93,8 +93,8 @@ impl AdamW {
     }
 
     /// The number of steps taken.
-    pub fn steps(&self) -> usize {
-        self.time as usize
+    pub fn steps(&self) -> u64 {
+        self.time
     }
 
     /// What it remembers of a module's parameters, as the bytes of a safetensors file, to go on from later.
@@ -111,39 +111,67 @@ impl AdamW {
                 }
             }
         }
-        let time = Named { name: TIME.to_owned(), shape: vec![1], values: vec![self.time as f32] };
-        tensors.push(time);
+        let time = digits(self.time);
+        tensors.push(Named { name: TIME.to_owned(), shape: vec![time.len()], values: time });
         serialize(&tensors, None)
     }
 
-    /// Takes up what [`AdamW::to_safetensors`] gave for a module of the same kind.
+    /// Takes up what [`AdamW::to_safetensors`] gave for a module of the same kind. After an error it is as it was.
     pub fn restore<M: Module>(&mut self, module: &M, bytes: &[u8]) -> Result<(), StoreError> {
-        let mut tensors: HashMap<String, Vec<f32>> = deserialize(bytes)?
-            .into_iter()
-            .map(|Named { name, values, .. }| (name, values))
-            .collect();
-        let time = tensors.remove(TIME).and_then(|values| values.first().copied());
-        self.time = time.ok_or_else(|| StoreError::Missing(TIME.to_owned()))? as u32;
-        self.moments.clear();
+        let mut tensors: HashMap<String, Named> =
+            deserialize(bytes)?.into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
+        let time = tensors.remove(TIME).ok_or_else(|| StoreError::Missing(TIME.to_owned()))?;
+        let time = from_digits(&time.values).ok_or(StoreError::Steps)?;
+        let mut moments = HashMap::new();
         for (name, id, count) in named_parameters(module) {
-            let mut take = |suffix: &str| tensors.remove(&format!("{name}.{suffix}"));
-            if let (Some(first), Some(second)) = (take("first"), take("second")) {
-                if first.len() != count || second.len() != count {
-                    let found = vec![first.len()];
-                    return Err(StoreError::Shape { name, found, expected: vec![count] });
+            let mut take = |suffix: &str| {
+                let tensor = tensors.remove(&format!("{name}.{suffix}"));
+                tensor.map(|Named { name, shape, values }| match values.len() == count {
+                    true => Ok(values),
+                    false => Err(StoreError::Shape { name, found: shape, expected: vec![count] }),
+                })
+            };
+            match (take("first").transpose()?, take("second").transpose()?) {
+                (Some(first), Some(second)) => {
+                    moments.insert(id, Moments { first, second });
                 }
-                self.moments.insert(id, Moments { first, second });
+                // It has never had a gradient.
+                (None, None) => {}
+                (None, Some(_)) => return Err(StoreError::Missing(format!("{name}.first"))),
+                (Some(_), None) => return Err(StoreError::Missing(format!("{name}.second"))),
             }
         }
-        match tensors.keys().min() {
-            Some(name) => Err(StoreError::Unknown(name.clone())),
-            None => Ok(()),
+        if let Some(name) = tensors.into_keys().min() {
+            return Err(StoreError::Unknown(name));
         }
+        (self.time, self.moments) = (time, moments);
+        Ok(())
     }
 }
 
 /// Where the number of steps is kept.
 const TIME: &str = "time";
+
+/// Bits of a digit: as many as a float holds exactly.
+const DIGIT: u32 = f32::MANTISSA_DIGITS;
+
+/// A count as digits that floats hold exactly, the lowest first; one of them for any count below 2²⁴.
+fn digits(count: u64) -> Vec<f32> {
+    let digit = |at: u32| (count >> (at * DIGIT) & ((1 << DIGIT) - 1)) as f32;
+    let used = (u64::BITS - count.leading_zeros()).div_ceil(DIGIT).max(1);
+    (0..used).map(digit).collect()
+}
+
+/// The count again; `None` where digits are none, or too many.
+fn from_digits(digits: &[f32]) -> Option<u64> {
+    let base = 1u64 << DIGIT;
+    let add = |count: u64, &digit: &f32| {
+        let whole = digit.fract() == 0.0 && (0.0..base as f32).contains(&digit);
+        let count = count.checked_mul(base)?.checked_add(digit as u64)?;
+        whole.then_some(count)
+    };
+    (!digits.is_empty()).then(|| digits.iter().rev().try_fold(0, add))?
+}
 
 /// The parameters of a module: their paths and sizes.
 fn named_parameters<M: Module>(module: &M) -> Vec<(String, ParamId, usize)> {
@@ -365,6 +393,62 @@ mod tests {
         assert_eq!(output(&one), output(&other));
         assert!(restored.restore(&one, b"nonsense").is_err());
         let wider = MlpConfig::new(3, 2).with_hidden(9).init(&device(), &mut rng);
-        assert!(restored.restore(&wider, &optimizer.to_safetensors(&one)).is_err());
+        let problem = restored.restore(&wider, &optimizer.to_safetensors(&one)).unwrap_err();
+        assert!(matches!(problem, StoreError::Shape { .. }), "{problem}");
+        assert_eq!(restored.steps(), 2, "an error leaves it as it was");
+        let deeper = MlpConfig::new(3, 2).with_hidden(8).with_layers(1).init(&device(), &mut rng);
+        let problem = restored.restore(&deeper, &optimizer.to_safetensors(&one)).unwrap_err();
+        assert_eq!(problem.to_string(), "the model has no hidden.1.linear.bias.first");
+    }
+
+    /// A float has 24 bits; the number of steps may have more.
+    #[test]
+    fn the_number_of_steps_is_exact() {
+        let module = parameters();
+        let kept = |time: u64| {
+            let optimizer = AdamW { time, ..AdamWConfig::new().init() };
+            let mut restored = AdamWConfig::new().init();
+            restored.restore(&module, &optimizer.to_safetensors(&module)).unwrap();
+            restored.steps()
+        };
+        let power = |bits: u32| 1u64 << bits;
+        for time in [0, 1, power(24) - 1, power(24), power(24) + 1, power(32) + 1, power(53) + 1] {
+            assert_eq!(kept(time), time);
+        }
+        assert_eq!(kept(u64::MAX), u64::MAX);
+        assert_eq!(digits(power(24) - 1), [16_777_215.0], "one number, as long as it fits");
+        for damaged in [&[][..], &[0.5], &[-1.0], &[16_777_216.0], &[0.0, 0.0, 0.0, 1.0]] {
+            assert_eq!(from_digits(damaged), None, "{damaged:?}");
+        }
+    }
+
+    /// Long after the start, bias corrections are one and the learning rate is warm: with moments at rest, a step is the
+    /// learning rate.
+    #[test]
+    fn late_steps_are_ordinary_ones() {
+        for time in [1 << 24, (1 << 31) - 2, 1 << 31, 1 << 32, 1 << 40] {
+            let mut optimizer =
+                AdamWConfig::new().with_weight_decay(0.0).with_warmup_steps(4).init();
+            let module = parameters();
+            optimizer.time = time;
+            optimizer
+                .moments
+                .insert(module.vector.id, Moments { first: vec![-1.0], second: vec![1.0] });
+            let gradients = gradients(&module);
+            let module = optimizer.step(0.01, module, gradients);
+            assert_eq!(optimizer.steps(), time + 1);
+            assert_close("vector", &values(&module.vector.val()), &[3.01], 1e-6);
+        }
+        // Halfway through a warm-up that is longer than a float can count.
+        let mut optimizer =
+            AdamWConfig::new().with_weight_decay(0.0).with_warmup_steps(1 << 33).init();
+        let module = parameters();
+        optimizer.time = (1 << 32) - 1;
+        optimizer
+            .moments
+            .insert(module.vector.id, Moments { first: vec![-1.0], second: vec![1.0] });
+        let gradients = gradients(&module);
+        let module = optimizer.step(0.01, module, gradients);
+        assert_close("vector", &values(&module.vector.val()), &[3.005], 1e-6);
     }
 }

@@ -54,6 +54,9 @@ pub enum StoreError {
     /// An optimiser's file remembers a parameter that the model lacks.
     #[error("the model has no {0}")]
     Unknown(String),
+    /// An optimiser's file has a number of steps that is none.
+    #[error("the number of steps is damaged")]
+    Steps,
 }
 
 /// All parameters and running values of a module as the bytes of a safetensors file. The same module gives the same bytes.
