@@ -10,19 +10,19 @@ use crate::ops::gumbel::{Sampling, gumbel_softmax};
 /// What a [`GumbelSoftmax`] is like.
 #[derive(Config, Debug)]
 pub struct GumbelSoftmaxConfig {
-    /// Categorical variables, side by side in a row.
+    /// Groups: categorical variables, side by side in a row.
     pub groups: usize,
-    /// Categories of each.
+    /// Categories of each group.
     pub categories: usize,
-    /// The lower, the closer a sample is to one-hot, and the noisier its gradient.
+    /// Temperature: the lower, the closer a sample is to one-hot, and the noisier its gradient.
     #[config(default = 1.0)]
     pub temperature: f64,
-    /// Whether samples are one-hot, with the gradient of the soft sample (straight-through).
+    /// Straight-through: whether samples are one-hot, with the gradient of the soft sample.
     #[config(default = false)]
     pub hard: bool,
 }
 
-/// Draws from categorical distributions given by logits.
+/// Gumbel-softmax: draws from categorical distributions given by logits.
 #[derive(Module, Debug)]
 pub struct GumbelSoftmax {
     groups: usize,

@@ -4,14 +4,14 @@
 //! [`GumbelSoftmaxConfig`], and the smaller [`LinearConfig`], [`BatchNormConfig`], [`LayerNormConfig`]. They work on rows:
 //! steps of trajectories packed without padding, so that nothing is computed that nobody reads. Losses and small
 //! operations on rows are functions; [`AdamWConfig`] is the optimiser; [`to_safetensors`] and
-//! [`from_safetensors`] keep modules.
+//! [`from_safetensors`] keep modules. A [`DeviceName`] opens the device that all of it runs on.
 //!
 //! ```
-//! use burn::tensor::{Device, Tensor};
-//! use esper_nn::{AdamWConfig, MlpConfig, Noise, cross_entropy};
+//! use burn::tensor::Tensor;
+//! use esper_nn::{AdamWConfig, DeviceName, MlpConfig, Noise, cross_entropy};
 //! use rand::SeedableRng;
 //!
-//! let device = Device::flex().autodiff();
+//! let device = DeviceName::Cpu.open()?.autodiff();
 //! let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(0);
 //! let mut mlp = MlpConfig::new(4, 3).with_hidden(16).init(&device, &mut rng);
 //! let mut optimizer = AdamWConfig::new().init();
@@ -21,14 +21,17 @@
 //! let loss = cross_entropy(mlp.forward(rows, &mut noise), &[0, 2], None);
 //! mlp = optimizer.step(1e-3, mlp, loss.backward());
 //! # let _ = mlp;
+//! # Ok::<(), esper_nn::DeviceError>(())
 //! ```
 //!
 //! Two things hold throughout. The same seed gives the same bytes: randomness comes from generators and keys that are
-//! passed in, and no kernel's result depends on the number of threads. And the same model code runs on a GPU (features
-//! `wgpu`, `cuda`): there every fused operation is replaced by ordinary ones.
+//! passed in, and no kernel's result depends on the number of threads. And the same model code runs on a GPU (cargo
+//! feature `gpu`): there every fused operation is replaced by ordinary ones, with the same noise, so that results are
+//! those of the CPU to within rounding.
 
 #[macro_use]
 mod kernels;
+mod device;
 mod gumbel;
 mod linear;
 mod lstm;
@@ -44,6 +47,7 @@ mod store;
 mod tests;
 mod transformer;
 
+pub use device::{Device, DeviceError, DeviceName, default_device};
 pub use gumbel::{GumbelSoftmax, GumbelSoftmaxConfig};
 pub use linear::{Linear, LinearConfig};
 pub use lstm::{Lstm, LstmConfig};
@@ -57,5 +61,7 @@ pub use ops::lstm::LstmState;
 pub use ops::rows::{gather_rows, scale_gradient};
 pub use optim::{AdamW, AdamWConfig};
 pub use sparse::SparseRows;
-pub use store::{StoreError, from_safetensors, to_safetensors};
+pub use store::{
+    StoreError, from_safetensors, metadata, stored_numbers, to_safetensors, to_safetensors_with,
+};
 pub use transformer::{KeyValueCache, Transformer, TransformerConfig};

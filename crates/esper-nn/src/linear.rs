@@ -10,11 +10,11 @@ use crate::ops::linear::{RowsIn, linear};
 /// What a [`Linear`] layer is like.
 #[derive(Config, Debug)]
 pub struct LinearConfig {
-    /// Numbers in.
+    /// Input size: numbers in.
     pub inputs: usize,
-    /// Numbers out.
+    /// Output size: numbers out.
     pub outputs: usize,
-    /// Whether a bias is added.
+    /// Bias: whether one is added.
     #[config(default = true)]
     pub bias: bool,
 }
@@ -37,6 +37,13 @@ impl LinearConfig {
             bias: self.bias.then(|| uniform([self.outputs], bound, device, rng)),
         }
     }
+
+    /// Parameters: the number of floats that [`to_safetensors`](crate::to_safetensors) writes; at most
+    /// [`usize::MAX`], for sizes that no machine holds.
+    pub fn parameters(&self) -> usize {
+        let bias = if self.bias { self.outputs } else { 0 };
+        self.inputs.saturating_mul(self.outputs).saturating_add(bias)
+    }
 }
 
 impl Linear {
@@ -45,7 +52,7 @@ impl Linear {
         self.apply(&rows.into(), false)
     }
 
-    /// The same, cut at zero.
+    /// The same with ReLU: cut at zero.
     pub fn forward_relu(&self, rows: impl Into<RowsIn>) -> Tensor<2> {
         self.apply(&rows.into(), true)
     }

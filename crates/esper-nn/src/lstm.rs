@@ -11,16 +11,16 @@ use crate::ops::lstm::{LstmState, LstmWeights, lstm};
 /// What an [`Lstm`] is like.
 #[derive(Config, Debug)]
 pub struct LstmConfig {
-    /// Numbers in.
+    /// Input size: numbers in.
     pub inputs: usize,
-    /// Numbers it remembers and gives out.
+    /// Hidden size: numbers it remembers and gives out.
     pub hidden: usize,
-    /// Whether it runs backwards in time, so that what it gives out at a step sums up the rest of the sequence.
+    /// Direction: whether it runs backwards in time, so that what it gives out at a step sums up the rest of the sequence.
     #[config(default = false)]
     pub reverse: bool,
 }
 
-/// A memory of one layer.
+/// Long short-term memory (LSTM) of one layer.
 ///
 /// Sequences of different lengths are packed by time, longest first: time `t` has the rows `offsets[t]..offsets[t + 1]`,
 /// and those of the sequences that are still going on come first.
@@ -46,6 +46,13 @@ impl LstmConfig {
             bias: uniform([gates], bound, device, rng),
             reverse: self.reverse,
         }
+    }
+
+    /// Parameters: the number of floats that [`to_safetensors`](crate::to_safetensors) writes; at most
+    /// [`usize::MAX`], for sizes that no machine holds.
+    pub fn parameters(&self) -> usize {
+        let rows = self.inputs.saturating_add(self.hidden).saturating_add(1);
+        self.hidden.saturating_mul(4).saturating_mul(rows)
     }
 }
 

@@ -14,36 +14,36 @@ use crate::ops::rows::dropout;
 /// How hidden layers are normalised.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
 pub enum Normalization {
-    /// Not at all.
+    /// None at all.
     None,
-    /// Over the rows of the batch.
+    /// Batch normalisation: over the rows of the batch.
     Batch,
-    /// Over each row.
+    /// Layer normalisation: over each row.
     Layer,
 }
 
 /// What an [`Mlp`] is like.
 #[derive(Config, Debug)]
 pub struct MlpConfig {
-    /// Numbers in: those of a sparse part first, then of a dense one.
+    /// Input size: numbers in, those of a sparse part first, then of a dense one.
     pub inputs: usize,
-    /// Numbers out.
+    /// Output size: numbers out.
     pub outputs: usize,
-    /// The width of hidden layers.
+    /// Hidden size: the width of hidden layers.
     #[config(default = 512)]
     pub hidden: usize,
-    /// The number of hidden layers.
+    /// Hidden layers: how many there are.
     #[config(default = 2)]
     pub layers: usize,
-    /// How hidden layers are normalised, before they are cut at zero.
+    /// Normalisation of hidden layers, before ReLU cuts them at zero.
     #[config(default = "Normalization::None")]
     pub normalization: Normalization,
-    /// The share of hidden numbers that training leaves out.
+    /// Dropout rate: the share of hidden numbers that training leaves out.
     #[config(default = 0.0)]
     pub dropout: f64,
 }
 
-/// Hidden layers (linear, normalised, cut at zero, dropout), then a linear one.
+/// Multi-layer perceptron: hidden layers (linear, normalised, ReLU, dropout), then a linear one.
 #[derive(Module, Debug)]
 pub struct Mlp {
     hidden: Vec<Hidden>,
@@ -61,26 +61,50 @@ struct Hidden {
 impl MlpConfig {
     /// Draws the weights.
     pub fn init(&self, device: &Device, rng: &mut impl Rng) -> Mlp {
-        let MlpConfig { hidden: width, normalization, .. } = *self;
-        let batch = normalization == Normalization::Batch;
         let hidden = (0..self.layers)
-            .map(|layer| {
-                let inputs = if layer == 0 { self.inputs } else { width };
-                Hidden {
-                    // A bias before batch normalisation would be taken away again.
-                    linear: LinearConfig::new(inputs, width).with_bias(!batch).init(device, rng),
-                    batch_norm: batch.then(|| BatchNormConfig::new(width).init(device)),
-                    layer_norm: (normalization == Normalization::Layer)
-                        .then(|| LayerNormConfig::new(width).init(device)),
-                }
+            .map(|layer| Hidden {
+                linear: self.hidden_layer(layer).init(device, rng),
+                batch_norm: self.batch_norm().map(|norm| norm.init(device)),
+                layer_norm: self.layer_norm().map(|norm| norm.init(device)),
             })
             .collect();
-        let last = if self.layers == 0 { self.inputs } else { width };
-        Mlp {
-            hidden,
-            output: LinearConfig::new(last, self.outputs).init(device, rng),
-            dropout: self.dropout,
-        }
+        Mlp { hidden, output: self.output_layer().init(device, rng), dropout: self.dropout }
+    }
+
+    /// Parameters: the number of floats that [`to_safetensors`](crate::to_safetensors) writes, running values among
+    /// them; at most [`usize::MAX`], for sizes that no machine holds.
+    ///
+    /// Layers without width hold nothing, so this number says nothing about how many of them there are.
+    pub fn parameters(&self) -> usize {
+        let norms = self.batch_norm().map_or(0, |norm| norm.parameters())
+            + self.layer_norm().map_or(0, |norm| norm.parameters());
+        let layer = |number| self.hidden_layer(number).parameters().saturating_add(norms);
+        let hidden = match self.layers {
+            0 => 0,
+            layers => layer(0).saturating_add(layer(1).saturating_mul(layers - 1)),
+        };
+        hidden.saturating_add(self.output_layer().parameters())
+    }
+
+    /// The linear part of a hidden layer, counting from zero.
+    fn hidden_layer(&self, number: usize) -> LinearConfig {
+        let inputs = if number == 0 { self.inputs } else { self.hidden };
+        // A bias before batch normalisation would be taken away again.
+        let bias = self.normalization != Normalization::Batch;
+        LinearConfig::new(inputs, self.hidden).with_bias(bias)
+    }
+
+    fn output_layer(&self) -> LinearConfig {
+        let inputs = if self.layers == 0 { self.inputs } else { self.hidden };
+        LinearConfig::new(inputs, self.outputs)
+    }
+
+    fn batch_norm(&self) -> Option<BatchNormConfig> {
+        (self.normalization == Normalization::Batch).then(|| BatchNormConfig::new(self.hidden))
+    }
+
+    fn layer_norm(&self) -> Option<LayerNormConfig> {
+        (self.normalization == Normalization::Layer).then(|| LayerNormConfig::new(self.hidden))
     }
 }
 

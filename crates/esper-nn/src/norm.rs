@@ -10,14 +10,14 @@ use crate::ops::layer_norm::layer_norm;
 /// What a [`BatchNorm`] layer is like.
 #[derive(Config, Debug)]
 pub struct BatchNormConfig {
-    /// Numbers in and out.
+    /// Width: numbers in and out.
     pub width: usize,
-    /// How far the running mean and variance move towards those of each batch.
+    /// Momentum: how far the running mean and variance move towards those of each batch.
     #[config(default = 0.1)]
     pub momentum: f64,
 }
 
-/// Normalises every column: in training by the mean and variance of the batch, at evaluation by running ones.
+/// Batch normalisation of every column: in training by the mean and variance of the batch, at evaluation by running ones.
 #[derive(Module, Debug)]
 pub struct BatchNorm {
     gamma: Param<Tensor<1>>,
@@ -38,10 +38,16 @@ impl BatchNormConfig {
             momentum: self.momentum,
         }
     }
+
+    /// Parameters: the number of floats that [`to_safetensors`](crate::to_safetensors) writes, running values among
+    /// them; at most [`usize::MAX`], for sizes that no machine holds.
+    pub fn parameters(&self) -> usize {
+        self.width.saturating_mul(4)
+    }
 }
 
 impl BatchNorm {
-    /// Rows in and out: `[rows, width]`. Cut at zero if `relu`.
+    /// Rows in and out: `[rows, width]`. With ReLU, cut at zero, if `relu`.
     ///
     /// On a device with gradients this is training: the batch itself normalises, and the running values move.
     pub fn forward(&self, rows: Tensor<2>, relu: bool) -> Tensor<2> {
@@ -67,11 +73,11 @@ impl BatchNorm {
 /// What a [`LayerNorm`] layer is like.
 #[derive(Config, Debug)]
 pub struct LayerNormConfig {
-    /// Numbers in and out.
+    /// Width: numbers in and out.
     pub width: usize,
 }
 
-/// Normalises every row by its own mean and variance.
+/// Layer normalisation: every row by its own mean and variance.
 #[derive(Module, Debug)]
 pub struct LayerNorm {
     gamma: Param<Tensor<1>>,
@@ -85,6 +91,12 @@ impl LayerNormConfig {
             gamma: Param::from_tensor(Tensor::ones([self.width], device)),
             beta: Param::from_tensor(Tensor::zeros([self.width], device)),
         }
+    }
+
+    /// Parameters: the number of floats that [`to_safetensors`](crate::to_safetensors) writes; at most
+    /// [`usize::MAX`], for sizes that no machine holds.
+    pub fn parameters(&self) -> usize {
+        self.width.saturating_mul(2)
     }
 }
 

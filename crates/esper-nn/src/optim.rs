@@ -6,42 +6,43 @@ use burn::backend::Flex;
 use burn::config::Config;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
-use burn::tensor::{Gradients, Tensor, TensorData};
+use burn::tensor::{Gradients, Tensor, TensorData, Transaction};
 
 use crate::kernels::update;
-use crate::ops::Values;
+use crate::ops::{Input, Values};
 use crate::store::{Named, StoreError, deserialize, serialize};
 
 /// What an [`AdamW`] optimiser is like. The defaults are PyTorch's.
 #[derive(Config, Debug)]
 pub struct AdamWConfig {
-    /// How long the mean of gradients remembers.
+    /// β₁, decay rate of the first moment: how long the mean of gradients remembers.
     #[config(default = 0.9)]
     pub beta1: f64,
-    /// How long the mean of their squares remembers.
+    /// β₂, decay rate of the second moment: how long the mean of squared gradients remembers.
     #[config(default = 0.999)]
     pub beta2: f64,
-    /// Added to the root of the latter.
+    /// ε: added to the root of the second moment, which is divided by.
     #[config(default = 1e-8)]
     pub epsilon: f64,
-    /// How fast weights decay, in units of the learning rate. Biases and normalisations (all vectors) do not.
+    /// Weight decay: how fast weights shrink, in units of the learning rate. Biases and normalisations (all vectors) do
+    /// not.
     #[config(default = 0.01)]
     pub weight_decay: f64,
-    /// Steps over which the learning rate rises from zero.
+    /// Warm-up steps: those over which the learning rate rises from zero.
     #[config(default = 0)]
     pub warmup_steps: usize,
-    /// The most that the norm of all gradients together may be; larger ones are scaled down.
+    /// Gradient clipping: the most that the norm of all gradients together may be; larger ones are scaled down.
     pub max_norm: Option<f64>,
 }
 
 /// The optimiser and what it remembers of every parameter.
 pub struct AdamW {
     config: AdamWConfig,
-    time: u32,
+    time: u64,
     moments: HashMap<ParamId, Moments>,
 }
 
-/// Running means of a parameter's gradient and of its square.
+/// First and second moment: running means of a parameter's gradient and of its square.
 #[derive(Clone)]
 struct Moments {
     first: Vec<f32>,
@@ -70,14 +71,15 @@ impl AdamW {
         gradients: &mut Gradients,
     ) -> M {
         let gradients = GradientsParams::from_module(gradients, &module);
+        let on_host = fetch(&module, &gradients);
         self.time += 1;
         let AdamWConfig { beta1, beta2, epsilon, weight_decay, warmup_steps, max_norm } =
             self.config;
-        let warmth = f64::from(self.time) / warmup_steps.max(1) as f64;
+        let warmth = self.time as f64 / warmup_steps.max(1) as f64;
         let gradient_scale = match max_norm {
             None => 1.0,
             // As PyTorch does it, with a little added to the norm.
-            Some(most) => (most / (norm(&module, &gradients) + 1e-6)).min(1.0),
+            Some(most) => (most / (norm(&module, &gradients, &on_host) + 1e-6)).min(1.0),
         };
         let update = update::AdamW {
             learning_rate: (learning_rate * warmth.min(1.0)) as f32,
@@ -88,12 +90,12 @@ impl AdamW {
             time: self.time,
             gradient_scale: gradient_scale as f32,
         };
-        module.map(&mut Mapper { update, gradients, moments: &mut self.moments })
+        module.map(&mut Mapper { update, gradients, on_host, moments: &mut self.moments })
     }
 
     /// The number of steps taken.
-    pub fn steps(&self) -> usize {
-        self.time as usize
+    pub fn steps(&self) -> u64 {
+        self.time
     }
 
     /// What it remembers of a module's parameters, as the bytes of a safetensors file, to go on from later.
@@ -110,38 +112,67 @@ impl AdamW {
                 }
             }
         }
-        let time = Named { name: TIME.to_owned(), shape: vec![1], values: vec![self.time as f32] };
-        tensors.push(time);
-        serialize(&tensors)
+        let time = digits(self.time);
+        tensors.push(Named { name: TIME.to_owned(), shape: vec![time.len()], values: time });
+        serialize(&tensors, None)
     }
 
-    /// Takes up what [`AdamW::to_safetensors`] gave for a module of the same kind.
+    /// Takes up what [`AdamW::to_safetensors`] gave for a module of the same kind. After an error it is as it was.
     pub fn restore<M: Module>(&mut self, module: &M, bytes: &[u8]) -> Result<(), StoreError> {
-        let mut tensors: HashMap<String, Vec<f32>> = deserialize(bytes)?
-            .into_iter()
-            .map(|Named { name, values, .. }| (name, values))
-            .collect();
-        let time = tensors.remove(TIME).and_then(|values| values.first().copied());
-        self.time = time.ok_or_else(|| StoreError::new("the number of steps is missing"))? as u32;
-        self.moments.clear();
+        let mut tensors: HashMap<String, Named> =
+            deserialize(bytes)?.into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
+        let time = tensors.remove(TIME).ok_or_else(|| StoreError::Missing(TIME.to_owned()))?;
+        let time = from_digits(&time.values).ok_or(StoreError::Steps)?;
+        let mut moments = HashMap::new();
         for (name, id, count) in named_parameters(module) {
-            let mut take = |suffix: &str| tensors.remove(&format!("{name}.{suffix}"));
-            if let (Some(first), Some(second)) = (take("first"), take("second")) {
-                if first.len() != count || second.len() != count {
-                    return Err(StoreError::new(&format!("{name} has another size in the model")));
+            let mut take = |suffix: &str| {
+                let tensor = tensors.remove(&format!("{name}.{suffix}"));
+                tensor.map(|Named { name, shape, values }| match values.len() == count {
+                    true => Ok(values),
+                    false => Err(StoreError::Shape { name, found: shape, expected: vec![count] }),
+                })
+            };
+            match (take("first").transpose()?, take("second").transpose()?) {
+                (Some(first), Some(second)) => {
+                    moments.insert(id, Moments { first, second });
                 }
-                self.moments.insert(id, Moments { first, second });
+                // It has never had a gradient.
+                (None, None) => {}
+                (None, Some(_)) => return Err(StoreError::Missing(format!("{name}.first"))),
+                (Some(_), None) => return Err(StoreError::Missing(format!("{name}.second"))),
             }
         }
-        match tensors.keys().min() {
-            Some(name) => Err(StoreError::new(&format!("the model has no {name}"))),
-            None => Ok(()),
+        if let Some(name) = tensors.into_keys().min() {
+            return Err(StoreError::Unknown(name));
         }
+        (self.time, self.moments) = (time, moments);
+        Ok(())
     }
 }
 
 /// Where the number of steps is kept.
 const TIME: &str = "time";
+
+/// Bits of a digit: as many as a float holds exactly.
+const DIGIT: u32 = f32::MANTISSA_DIGITS;
+
+/// A count as digits that floats hold exactly, the lowest first; one of them for any count below 2²⁴.
+fn digits(count: u64) -> Vec<f32> {
+    let digit = |at: u32| (count >> (at * DIGIT) & ((1 << DIGIT) - 1)) as f32;
+    let used = (u64::BITS - count.leading_zeros()).div_ceil(DIGIT).max(1);
+    (0..used).map(digit).collect()
+}
+
+/// The count again; `None` where digits are none, or too many.
+fn from_digits(digits: &[f32]) -> Option<u64> {
+    let base = 1u64 << DIGIT;
+    let add = |count: u64, &digit: &f32| {
+        let whole = digit.fract() == 0.0 && (0.0..base as f32).contains(&digit);
+        let count = count.checked_mul(base)?.checked_add(digit as u64)?;
+        whole.then_some(count)
+    };
+    (!digits.is_empty()).then(|| digits.iter().rev().try_fold(0, add))?
+}
 
 /// The parameters of a module: their paths and sizes.
 fn named_parameters<M: Module>(module: &M) -> Vec<(String, ParamId, usize)> {
@@ -167,23 +198,63 @@ fn named_parameters<M: Module>(module: &M) -> Vec<(String, ParamId, usize)> {
     names.found
 }
 
+/// Weights and gradient of a parameter that is on another device than the CPU.
+struct OnHost {
+    weights: Vec<f32>,
+    gradient: Vec<f32>,
+}
+
+/// Fetches the weights and gradients that are on another device, all in one: each would have to be waited for.
+fn fetch<M: Module>(module: &M, gradients: &GradientsParams) -> HashMap<ParamId, OnHost> {
+    struct Fetching<'a> {
+        gradients: &'a GradientsParams,
+        ids: Vec<ParamId>,
+        transaction: Transaction,
+    }
+    impl ModuleVisitor for Fetching<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let gradient = self.gradients.get::<D>(param.id);
+            if let Some(gradient) = gradient.filter(|gradient| Input::of(gradient).is_none()) {
+                self.ids.push(param.id);
+                let transaction = std::mem::take(&mut self.transaction);
+                self.transaction = transaction.register(param.val().inner()).register(gradient);
+            }
+        }
+    }
+    let mut fetching = Fetching { gradients, ids: Vec::new(), transaction: Transaction::default() };
+    module.visit(&mut fetching);
+    if fetching.ids.is_empty() {
+        return HashMap::new();
+    }
+    let fetched = fetching.transaction.execute().into_iter();
+    let mut fetched = fetched.map(|data| data.try_to_vec().expect("parameters are floats"));
+    let mut next = || fetched.next().expect("as many as were asked for");
+    let on_host = |id| (id, OnHost { weights: next(), gradient: next() });
+    fetching.ids.into_iter().map(on_host).collect()
+}
+
 /// The norm of all gradients together.
-fn norm<M: Module>(module: &M, gradients: &GradientsParams) -> f64 {
+fn norm<M: Module>(
+    module: &M,
+    gradients: &GradientsParams,
+    on_host: &HashMap<ParamId, OnHost>,
+) -> f64 {
     struct Squares<'a> {
         gradients: &'a GradientsParams,
+        on_host: &'a HashMap<ParamId, OnHost>,
         sum: f64,
     }
     impl ModuleVisitor for Squares<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            if let Some(gradient) = self.gradients.get::<D>(param.id) {
-                self.sum += match Values::on_cpu(&gradient) {
-                    Some(gradient) => update::sum_of_squares(gradient.get()),
-                    None => f64::from(gradient.square().sum().into_scalar::<f32>()),
-                };
+            if let Some(OnHost { gradient, .. }) = self.on_host.get(&param.id) {
+                self.sum += update::sum_of_squares(gradient);
+            } else if let Some(gradient) = self.gradients.get::<D>(param.id) {
+                let gradient = Values::on_cpu(&gradient).expect("what is not has been fetched");
+                self.sum += update::sum_of_squares(gradient.get());
             }
         }
     }
-    let mut squares = Squares { gradients, sum: 0.0 };
+    let mut squares = Squares { gradients, on_host, sum: 0.0 };
     module.visit(&mut squares);
     squares.sum.sqrt()
 }
@@ -191,6 +262,7 @@ fn norm<M: Module>(module: &M, gradients: &GradientsParams) -> f64 {
 struct Mapper<'a> {
     update: update::AdamW,
     gradients: GradientsParams,
+    on_host: HashMap<ParamId, OnHost>,
     moments: &'a mut HashMap<ParamId, Moments>,
 }
 
@@ -206,47 +278,38 @@ impl ModuleMapper for Mapper<'_> {
             ..self.update
         };
         let count = tensor.shape().num_elements();
-        let moments = self
+        let Moments { first, second } = self
             .moments
             .entry(id)
             .or_insert_with(|| Moments { first: vec![0.0; count], second: vec![0.0; count] });
-        let tracked = tensor.is_require_grad();
-        let moved = stepped(tensor.inner(), gradient, moments, update);
+        let (tracked, tensor) = (tensor.is_require_grad(), tensor.inner());
+        let moved = match self.on_host.remove(&id) {
+            // By way of the host. Its kernel takes the same step, and moments stay where they are written to files.
+            Some(OnHost { mut weights, gradient }) => {
+                update.step(&mut weights, &gradient, first, second);
+                let data = TensorData::new(weights, tensor.dims());
+                Tensor::<D>::from_data(data, &tensor.device())
+            }
+            // In place.
+            None => {
+                let on_cpu = |tensor: Tensor<D>| {
+                    let tensor = tensor.try_into_primitive::<Flex>();
+                    Values::of(tensor.expect("what is not on the CPU has been fetched"))
+                };
+                let (mut weights, gradient) = (on_cpu(tensor), on_cpu(gradient));
+                update.step(weights.get_mut(), gradient.get(), first, second);
+                weights.into_tensor()
+            }
+        };
         let moved = Tensor::from_inner(moved).set_require_grad(tracked);
         Param::from_mapped_value(id, moved, mapper)
     }
 }
 
-/// One tensor's step: in place on the CPU, otherwise by way of the host.
-fn stepped<const D: usize>(
-    tensor: Tensor<D>,
-    gradient: Tensor<D>,
-    moments: &mut Moments,
-    update: update::AdamW,
-) -> Tensor<D> {
-    let device = tensor.device();
-    let Moments { first, second } = moments;
-    let on_cpu = |tensor: Tensor<D>| tensor.try_into_primitive::<Flex>().ok();
-    if let Some(gradient) = on_cpu(gradient.clone()) {
-        let mut weights =
-            crate::ops::Values::of(on_cpu(tensor).expect("weights are where their gradient is"));
-        let gradient = crate::ops::Values::of(gradient);
-        update.step(weights.get_mut(), gradient.get(), first, second);
-        return weights.into_tensor();
-    }
-    let host = |tensor: Tensor<D>| -> Vec<f32> {
-        tensor.into_data().try_to_vec().expect("parameters are floats")
-    };
-    let shape = tensor.dims();
-    let (mut weights, gradient) = (host(tensor), host(gradient));
-    update.step(&mut weights, &gradient, first, second);
-    Tensor::from_data(TensorData::new(weights, shape), &device)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::testing::{assert_close, device, random, values};
+    use crate::ops::testing::{as_on_another_device, assert_close, device, random, values};
     use crate::{MlpConfig, Noise, squared_error};
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
@@ -319,26 +382,20 @@ mod tests {
         }
     }
 
-    /// The host's way, which other devices take, and the CPU's own are the same.
+    /// The host's way, which other devices take, and the CPU's own are the same to the last bit.
     #[test]
-    fn other_devices_take_the_same_step() {
-        let (tensor, gradient): (Tensor<2>, Tensor<2>) = (random([3, 4], 1), random([3, 4], 2));
-        let update = update::AdamW {
-            learning_rate: 0.1,
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            weight_decay: 0.01,
-            time: 1,
-            gradient_scale: 0.5,
+    fn other_devices_take_the_same_steps() {
+        let steps = || {
+            let config = AdamWConfig::new().with_max_norm(Some(1.0)).with_weight_decay(0.1);
+            let (mut optimizer, mut module) = (config.init(), parameters());
+            for _ in 0..3 {
+                let gradients = gradients(&module);
+                module = optimizer.step(0.01, module, gradients);
+            }
+            let moments = &optimizer.moments[&module.matrix.id];
+            [values(&module.matrix.val()), values(&module.vector.val()), moments.second.clone()]
         };
-        let mut moments = Moments { first: vec![0.0; 12], second: vec![0.0; 12] };
-        let ours = stepped(tensor.clone().inner(), gradient.clone().inner(), &mut moments, update);
-        let (mut weights, gradient) = (values(&tensor), values(&gradient));
-        let (mut first, mut second) = (vec![0.0; 12], vec![0.0; 12]);
-        update.step(&mut weights, &gradient, &mut first, &mut second);
-        assert_eq!(values(&ours), weights);
-        assert_eq!(moments.first, first);
+        assert_eq!(steps(), as_on_another_device(steps));
     }
 
     /// Going on from a file is going on.
@@ -363,6 +420,62 @@ mod tests {
         assert_eq!(output(&one), output(&other));
         assert!(restored.restore(&one, b"nonsense").is_err());
         let wider = MlpConfig::new(3, 2).with_hidden(9).init(&device(), &mut rng);
-        assert!(restored.restore(&wider, &optimizer.to_safetensors(&one)).is_err());
+        let problem = restored.restore(&wider, &optimizer.to_safetensors(&one)).unwrap_err();
+        assert!(matches!(problem, StoreError::Shape { .. }), "{problem}");
+        assert_eq!(restored.steps(), 2, "an error leaves it as it was");
+        let deeper = MlpConfig::new(3, 2).with_hidden(8).with_layers(1).init(&device(), &mut rng);
+        let problem = restored.restore(&deeper, &optimizer.to_safetensors(&one)).unwrap_err();
+        assert_eq!(problem.to_string(), "the model has no hidden.1.linear.bias.first");
+    }
+
+    /// A float has 24 bits; the number of steps may have more.
+    #[test]
+    fn the_number_of_steps_is_exact() {
+        let module = parameters();
+        let kept = |time: u64| {
+            let optimizer = AdamW { time, ..AdamWConfig::new().init() };
+            let mut restored = AdamWConfig::new().init();
+            restored.restore(&module, &optimizer.to_safetensors(&module)).unwrap();
+            restored.steps()
+        };
+        let power = |bits: u32| 1u64 << bits;
+        for time in [0, 1, power(24) - 1, power(24), power(24) + 1, power(32) + 1, power(53) + 1] {
+            assert_eq!(kept(time), time);
+        }
+        assert_eq!(kept(u64::MAX), u64::MAX);
+        assert_eq!(digits(power(24) - 1), [16_777_215.0], "one number, as long as it fits");
+        for damaged in [&[][..], &[0.5], &[-1.0], &[16_777_216.0], &[0.0, 0.0, 0.0, 1.0]] {
+            assert_eq!(from_digits(damaged), None, "{damaged:?}");
+        }
+    }
+
+    /// Long after the start, bias corrections are one and the learning rate is warm: with moments at rest, a step is the
+    /// learning rate.
+    #[test]
+    fn late_steps_are_ordinary_ones() {
+        for time in [1 << 24, (1 << 31) - 2, 1 << 31, 1 << 32, 1 << 40] {
+            let mut optimizer =
+                AdamWConfig::new().with_weight_decay(0.0).with_warmup_steps(4).init();
+            let module = parameters();
+            optimizer.time = time;
+            optimizer
+                .moments
+                .insert(module.vector.id, Moments { first: vec![-1.0], second: vec![1.0] });
+            let gradients = gradients(&module);
+            let module = optimizer.step(0.01, module, gradients);
+            assert_eq!(optimizer.steps(), time + 1);
+            assert_close("vector", &values(&module.vector.val()), &[3.01], 1e-6);
+        }
+        // Halfway through a warm-up that is longer than a float can count.
+        let mut optimizer =
+            AdamWConfig::new().with_weight_decay(0.0).with_warmup_steps(1 << 33).init();
+        let module = parameters();
+        optimizer.time = (1 << 32) - 1;
+        optimizer
+            .moments
+            .insert(module.vector.id, Moments { first: vec![-1.0], second: vec![1.0] });
+        let gradients = gradients(&module);
+        let module = optimizer.step(0.01, module, gradients);
+        assert_close("vector", &values(&module.vector.val()), &[3.005], 1e-6);
     }
 }

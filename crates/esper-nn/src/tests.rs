@@ -140,6 +140,73 @@ fn a_file_gives_the_same_model() {
     assert!(file != to_safetensors(&moved));
 }
 
+/// What configs count is what files hold, for every block and option.
+#[test]
+fn configs_count_what_is_stored() {
+    let (device, rng) = (device(), &mut Xoshiro256PlusPlus::seed_from_u64(0));
+    let stored = |bytes: Vec<u8>| stored_numbers(&bytes).unwrap();
+    for bias in [false, true] {
+        let config = LinearConfig::new(5, 3).with_bias(bias);
+        assert_eq!(config.parameters(), stored(to_safetensors(&config.init(&device, rng))));
+    }
+    let config = LstmConfig::new(5, 3);
+    assert_eq!(config.parameters(), stored(to_safetensors(&config.init(&device, rng))));
+    for normalization in [Normalization::None, Normalization::Batch, Normalization::Layer] {
+        for layers in 0..4 {
+            let config = MlpConfig::new(5, 3).with_hidden(7).with_layers(layers);
+            let config = config.with_normalization(normalization);
+            let mlp = config.init(&device, rng);
+            assert_eq!(config.parameters(), stored(to_safetensors(&mlp)), "{config}");
+        }
+    }
+    for layers in 0..3 {
+        let config = TransformerConfig::new(6).with_width(8).with_heads(2).with_layers(layers);
+        let config = config.with_expansion(3);
+        let transformer = config.init(&device, rng);
+        assert_eq!(config.parameters(), stored(to_safetensors(&transformer)), "{config}");
+    }
+}
+
+#[test]
+fn silly_sizes_are_counted_without_overflow() {
+    let most = usize::MAX;
+    assert_eq!(LinearConfig::new(most, most).parameters(), most);
+    assert_eq!(LstmConfig::new(most, most).parameters(), most);
+    for normalization in [Normalization::None, Normalization::Batch, Normalization::Layer] {
+        let config = MlpConfig::new(3, 2).with_hidden(most).with_layers(most);
+        assert_eq!(config.with_normalization(normalization).parameters(), most);
+    }
+    let config = TransformerConfig::new(most).with_width(most).with_expansion(most);
+    assert_eq!(config.with_layers(most).parameters(), most);
+}
+
+/// A file may carry a text. It changes nothing for those who do not ask for it.
+#[test]
+fn a_file_carries_a_text() {
+    let model = everything().head;
+    let (plain, text) = (to_safetensors(&model), "{\"actions\": \"α, β\"}");
+    let with = to_safetensors_with(&model, "esper", text);
+    assert!(with == to_safetensors_with(&model, "esper", text));
+    assert_eq!(metadata(&with, "esper").unwrap().as_deref(), Some(text));
+    assert_eq!(metadata(&with, "other").unwrap(), None);
+    assert_eq!(metadata(&plain, "esper").unwrap(), None);
+    assert!(metadata(b"nonsense", "esper").is_err());
+    assert_eq!(stored_numbers(&with).unwrap(), stored_numbers(&plain).unwrap());
+    let loaded = from_safetensors(model, &with).unwrap();
+    assert!(to_safetensors(&loaded) == plain);
+}
+
+#[test]
+fn numbers_that_are_none_are_refused() {
+    let mut file = to_safetensors(&everything().head);
+    let last = file.len() - 4;
+    for (value, text) in [(f32::NAN, "NaN"), (f32::INFINITY, "inf")] {
+        file[last..].copy_from_slice(&value.to_le_bytes());
+        let problem = from_safetensors(everything().head, &file).unwrap_err();
+        assert_eq!(problem.to_string(), format!("tensor weight has {text} in it"));
+    }
+}
+
 #[test]
 fn a_file_that_does_not_fit_is_refused() {
     let rng = &mut Xoshiro256PlusPlus::seed_from_u64(0);
@@ -153,6 +220,9 @@ fn a_file_that_does_not_fit_is_refused() {
     assert_eq!(problem(mlp(4, 3), &file), "tensor hidden.2.linear.bias is missing");
     assert_eq!(problem(mlp(4, 1), &file), "the model has 4 tensors, the file 6");
     assert!(problem(mlp(4, 2), b"nonsense").contains("not a safetensors file"));
+    let cut = from_safetensors(mlp(4, 2).init(&device(), rng), &file[..file.len() - 4]);
+    let cause = std::error::Error::source(&cut.unwrap_err()).map(ToString::to_string);
+    assert!(cause.is_some_and(|cause| cause.contains("not fully covered")));
 }
 
 /// Evaluation is without gradients and without chance, and the same each time.

@@ -15,21 +15,21 @@ use crate::ops::rows::{add_dropped, dropout, gather_rows};
 /// What a [`Transformer`] is like. The defaults are the paper's.
 #[derive(Config, Debug)]
 pub struct TransformerConfig {
-    /// Times that have an embedding of their own; later ones share the last.
+    /// Time embeddings: times that have an embedding of their own; later ones share the last.
     pub times: usize,
-    /// Numbers of a token.
+    /// Embedding width: numbers of a token.
     #[config(default = 128)]
     pub width: usize,
-    /// Layers, each attention and a network of two linear layers.
+    /// Layers: blocks, each attention and a feed-forward network of two linear layers.
     #[config(default = 3)]
     pub layers: usize,
-    /// Heads that attention is divided into.
+    /// Attention heads: the parts that attention is divided into.
     #[config(default = 1)]
     pub heads: usize,
-    /// The hidden width of a layer's network, in multiples of `width`.
+    /// Expansion: the hidden width of a layer's feed-forward network, in multiples of `width`.
     #[config(default = 4)]
     pub expansion: usize,
-    /// The share of numbers that training leaves out.
+    /// Dropout rate: the share of numbers that training leaves out, of attention weights, too.
     #[config(default = 0.1)]
     pub dropout: f64,
 }
@@ -66,26 +66,55 @@ impl TransformerConfig {
     /// When the width is not a multiple of the heads.
     pub fn init(&self, device: &Device, rng: &mut impl Rng) -> Transformer {
         assert!(self.width.is_multiple_of(self.heads), "every head has the same width");
-        let (width, inner) = (self.width, self.expansion * self.width);
-        let norm = || LayerNormConfig::new(width).init(device);
+        let norm = || LayerNormConfig::new(self.width).init(device);
         let layers = (0..self.layers)
-            .map(|_| Layer {
-                attention_norm: norm(),
-                qkv: LinearConfig::new(width, 3 * width).init(device, rng),
-                attention_out: LinearConfig::new(width, width).init(device, rng),
-                network_norm: norm(),
-                network_in: LinearConfig::new(width, inner).init(device, rng),
-                network_out: LinearConfig::new(inner, width).init(device, rng),
+            .map(|_| {
+                let [qkv, attention_out, network_in, network_out] = self.linear_parts();
+                Layer {
+                    attention_norm: norm(),
+                    qkv: qkv.init(device, rng),
+                    attention_out: attention_out.init(device, rng),
+                    network_norm: norm(),
+                    network_in: network_in.init(device, rng),
+                    network_out: network_out.init(device, rng),
+                }
             })
             .collect();
         Transformer {
-            time: uniform([self.times, width], 0.05, device, rng),
+            time: uniform([self.times, self.width], 0.05, device, rng),
             first_norm: norm(),
             layers,
             last_norm: norm(),
             heads: self.heads,
             dropout: self.dropout,
         }
+    }
+
+    /// Parameters: the number of floats that [`to_safetensors`](crate::to_safetensors) writes; at most
+    /// [`usize::MAX`], for sizes that no machine holds.
+    ///
+    /// Layers without width hold nothing, so this number says nothing about how many of them there are.
+    pub fn parameters(&self) -> usize {
+        let norm = LayerNormConfig::new(self.width).parameters();
+        let parts = self.linear_parts();
+        let linear = parts.iter().map(LinearConfig::parameters);
+        let layer = linear.fold(norm.saturating_mul(2), usize::saturating_add);
+        let times = self.times.saturating_mul(self.width);
+        let ends = times.saturating_add(norm.saturating_mul(2));
+        layer.saturating_mul(self.layers).saturating_add(ends)
+    }
+
+    /// The linear parts of a layer, in the order of their drawing: queries, keys and values; out of attention; into
+    /// the network; out of it.
+    fn linear_parts(&self) -> [LinearConfig; 4] {
+        let width = self.width;
+        let inner = self.expansion.saturating_mul(width);
+        [
+            LinearConfig::new(width, width.saturating_mul(3)),
+            LinearConfig::new(width, width),
+            LinearConfig::new(width, inner),
+            LinearConfig::new(inner, width),
+        ]
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct AdamW {
     pub(crate) epsilon: f32,
     pub(crate) weight_decay: f32,
     /// The step's number, counting from 1.
-    pub(crate) time: u32,
+    pub(crate) time: u64,
     /// What gradients are multiplied by first: below one when they are clipped.
     pub(crate) gradient_scale: f32,
 }
@@ -44,7 +44,9 @@ impl AdamW {
                 }
             }
         }
-        let power = |beta: f32| 1.0 - f64::from(beta).powi(self.time as i32);
+        // Beyond two billion steps the power of any f32 below one is lost beside one, so that is as far as it counts.
+        let time = i32::try_from(self.time).unwrap_or(i32::MAX);
+        let power = |beta: f32| 1.0 - f64::from(beta).powi(time);
         let numbers = Numbers {
             beta1: self.beta1,
             beta2: self.beta2,

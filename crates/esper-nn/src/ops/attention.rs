@@ -6,6 +6,7 @@ use super::{Op, Values, apply, inputs};
 use crate::kernels::attention::{self, Shape};
 use crate::kernels::math::uniform;
 use crate::kernels::memory::Buffer;
+use crate::ops::rows::gather_composed;
 
 /// Attention of `qkv` (`[tokens, 3 · width]`: queries, keys, values side by side). Sequence `s` has the rows
 /// `offsets[s]..offsets[s + 1]`; a token looks at itself and at those before it. Returns `[tokens, width]`.
@@ -23,40 +24,53 @@ pub(crate) fn attention(
     }
 }
 
-/// The same of ordinary operations, a sequence and a head at a time.
+/// The same of ordinary operations, all sequences and heads at once: what a GPU wants is few operations. Sequences are
+/// filled up to the longest with rows that nobody looks at, since they come after all that count.
 pub(crate) fn composed(qkv: Tensor<2>, shape: &Shape) -> Tensor<2> {
-    let Shape { offsets, heads, width, dropout } = shape;
-    let device = qkv.device();
-    let head = width / heads;
-    let mut first = 0; // of the attention weights, which dropout numbers
-    let mut outputs = Vec::new();
-    for bounds in offsets.windows(2) {
-        let length = bounds[1] - bounds[0];
-        let rows = qkv.clone().narrow(0, bounds[0], length);
-        let mut of_heads = Vec::new();
-        for at in 0..*heads {
-            let part = |kind: usize| rows.clone().narrow(1, kind * width + at * head, head);
-            let scores = part(0).matmul(part(1).transpose()) / (head as f32).sqrt();
-            let unseen: Vec<bool> =
-                (0..length * length).map(|cell| cell % length > cell / length).collect();
-            let unseen =
-                Tensor::<2, Bool>::from_data(TensorData::new(unseen, [length, length]), &device);
-            let mut weights = activation::softmax(scores.mask_fill(unseen, f32::NEG_INFINITY), 1);
-            if let Some((rate, key)) = dropout {
-                let scale = 1.0 / (1.0 - rate);
-                let mask: Vec<f32> = (0..length * length)
-                    .map(|cell| uniform(*key, (first + cell) as u32))
-                    .map(|draw| if draw >= *rate { scale } else { 0.0 })
-                    .collect();
-                weights = weights
-                    * Tensor::<2>::from_data(TensorData::new(mask, [length, length]), &device);
-            }
-            of_heads.push(weights.matmul(part(2)));
-            first += length * length;
-        }
-        outputs.push(Tensor::cat(of_heads, 1));
+    let Shape { offsets, heads, width, .. } = shape;
+    let (device, heads, head) = (qkv.device(), *heads, width / heads);
+    let lengths: Vec<usize> = offsets.windows(2).map(|bounds| bounds[1] - bounds[0]).collect();
+    let (count, longest) = (lengths.len(), lengths.iter().copied().max().unwrap_or(0));
+    let (mut padded, mut counted) = (Vec::new(), Vec::new());
+    for (sequence, &length) in lengths.iter().enumerate() {
+        counted.extend((0..length).map(|at| (sequence * longest + at) as u32));
+        let row = |at: usize| if at < length { (offsets[sequence] + at) as u32 } else { 0 };
+        padded.extend((0..longest).map(row));
     }
-    Tensor::cat(outputs, 0)
+    let parts = gather_composed(qkv, &padded).reshape([count, longest, 3, heads, head]);
+    let parts: Tensor<5> = parts.permute([2, 0, 3, 1, 4]);
+    let part = |kind: usize| -> Tensor<4> { parts.clone().narrow(0, kind, 1).squeeze_dim(0) };
+    let scores = part(0).matmul(part(1).swap_dims(2, 3)) / (head as f32).sqrt();
+    let unseen = (0..longest * longest).map(|cell| cell % longest > cell / longest).collect();
+    let unseen = TensorData::new::<bool, _>(unseen, [1, 1, longest, longest]);
+    let unseen = Tensor::<4, Bool>::from_data(unseen, &device).expand(scores.dims());
+    let mut weights = activation::softmax(scores.mask_fill(unseen, f32::NEG_INFINITY), 3);
+    if let Some(mask) = dropout_mask(shape, &lengths, longest) {
+        let mask = TensorData::new(mask, [count, heads, longest, longest]);
+        weights = weights * Tensor::<4>::from_data(mask, &device);
+    }
+    let attended = weights.matmul(part(2)).swap_dims(1, 2).reshape([count * longest, *width]);
+    gather_composed(attended, &counted)
+}
+
+/// What attention weights `[sequences, heads, longest, longest]` are multiplied by. Draws are numbered as the kernel
+/// numbers them, which knows no filling.
+fn dropout_mask(shape: &Shape, lengths: &[usize], longest: usize) -> Option<Vec<f32>> {
+    let (rate, key) = shape.dropout?;
+    let scale = 1.0 / (1.0 - rate);
+    let mut mask = vec![0.0; lengths.len() * shape.heads * longest * longest];
+    let heads = lengths.iter().flat_map(|&length| std::iter::repeat_n(length, shape.heads));
+    let mut number = 0;
+    for (head, length) in heads.enumerate() {
+        for row in 0..length {
+            let start = (head * longest + row) * longest;
+            for cell in &mut mask[start..start + length] {
+                *cell = if uniform(key, number) >= rate { scale } else { 0.0 };
+                number += 1;
+            }
+        }
+    }
+    Some(mask)
 }
 
 #[derive(Clone, Debug)]

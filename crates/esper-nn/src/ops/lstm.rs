@@ -72,13 +72,13 @@ pub(crate) fn composed(
     let hidden = weights.hidden.dims()[0];
     let device = input.device();
     let zeros = |rows: usize| Tensor::<2>::zeros([rows, hidden], &device);
-    let gates = input.matmul(weights.input) + weights.bias.unsqueeze();
+    let gates = divide(input.matmul(weights.input) + weights.bias.unsqueeze(), steps);
     let (mut h, mut c) = match state {
         Some(state) => (state.hidden.detach(), state.cells.detach()),
         None => (zeros(0), zeros(0)),
     };
     let mut outputs = Vec::new();
-    for step in steps {
+    for (step, gates) in steps.iter().zip(gates) {
         let fresh = zeros(step.rows - step.carried);
         let carried = |tensor: Tensor<2>| {
             let mut parts = Vec::new();
@@ -91,8 +91,7 @@ pub(crate) fn composed(
             Tensor::cat(parts, 0)
         };
         let (h_before, c_before) = (carried(h), carried(c));
-        let gates = gates.clone().narrow(0, step.start, step.rows)
-            + h_before.matmul(weights.hidden.clone());
+        let gates = gates + h_before.matmul(weights.hidden.clone());
         let gate = |number: usize| gates.clone().narrow(1, number * hidden, hidden);
         c = activation::sigmoid(gate(1)) * c_before
             + activation::sigmoid(gate(0)) * activation::tanh(gate(2));
@@ -102,6 +101,21 @@ pub(crate) fn composed(
     outputs.sort_by_key(|(start, _)| *start);
     let output = Tensor::cat(outputs.into_iter().map(|(_, h)| h).collect(), 0);
     (output, LstmState { hidden: h.detach(), cells: c.detach() })
+}
+
+/// The rows of every step, in the order of the steps. Halves of halves, because a part's gradient is written as one of
+/// what it was cut from: steps that are all cut from the whole would each cost as much as the whole.
+fn divide(rows: Tensor<2>, steps: &[Step]) -> Vec<Tensor<2>> {
+    if steps.len() <= 1 {
+        return vec![rows];
+    }
+    let start = |steps: &[Step]| steps.iter().map(|step| step.start).min().unwrap_or(0);
+    let (earlier, later) = steps.split_at(steps.len() / 2);
+    let part = |part: &[Step]| {
+        let count = part.iter().map(|step| step.rows).sum();
+        divide(rows.clone().narrow(0, start(part) - start(steps), count), part)
+    };
+    [part(earlier), part(later)].concat()
 }
 
 #[derive(Clone, Debug)]
