@@ -6,28 +6,27 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use esper_data::{Rng, Seed};
+use esper_data::{Cells, Rng, Seed};
 use esper_tasks::connect_four::behaviours::EpsilonOptimal;
 use esper_tasks::connect_four::book::Book;
 use esper_tasks::connect_four::rules::{Board, COLUMNS};
 use esper_tasks::connect_four::{ConnectFour, Oracle, Solver, obvious_column};
-use esper_tasks::gambling::Gambling;
-use esper_tasks::twenty48::Twenty48;
-use esper_tasks::{Behaviour, Env, UniformRandom, VecEnv};
+use esper_tasks::{Behaviour, Env, UniformRandom, task};
 use rand::RngExt;
 
 fn main() {
     println!("random steps a second, 256 copies");
-    println!("  gambling      {:>12.0}", steps_a_second(&Gambling::default(), 3, 10_000_000));
-    println!("  twenty48      {:>12.0}", steps_a_second(&Twenty48::default(), 4, 20_000_000));
+    println!("  gambling      {:>12.0}", steps_a_second("gambling", 3, 10_000_000));
+    println!("  twenty48      {:>12.0}", steps_a_second("twenty48", 4, 20_000_000));
 
     println!("connect-four, cold opponent, milliseconds an episode");
-    let env = cold_connect_four();
+    let env = ConnectFour::new(cold_oracle());
     let random = UniformRandom::over(&env.action_space()).expect("seven actions");
     println!("  random        {:>12.2}", milliseconds_an_episode(env, &random, 2_000));
     for epsilon in [0.5, 0.1, 0.01] {
-        let agent = EpsilonOptimal { epsilon };
-        let milliseconds = milliseconds_an_episode(cold_connect_four(), &agent, 200);
+        let agent = EpsilonOptimal { epsilon, oracle: cold_oracle() };
+        let env = ConnectFour::new(agent.oracle.clone());
+        let milliseconds = milliseconds_an_episode(env, &agent, 200);
         println!("  epsilon {epsilon:<4}  {milliseconds:>12.2}");
     }
 
@@ -43,42 +42,44 @@ fn main() {
     }
 }
 
-fn cold_connect_four() -> ConnectFour {
-    ConnectFour::new(Arc::new(Oracle::new(Book::included())))
+fn cold_oracle() -> Arc<Oracle> {
+    Arc::new(Oracle::new(Book::included()))
 }
 
 /// Every copy plays at random; one that is over starts again.
-fn steps_a_second<E: Env<Action = u8>>(env: &E, actions: u8, steps: usize) -> f64 {
+fn steps_a_second(name: &str, actions: u8, steps: usize) -> f64 {
     const COPIES: usize = 256;
     let mut rng = Seed::new(0).rng();
-    let mut worlds = VecEnv::new(env, COPIES);
+    let mut worlds = task(name).and_then(|task| task.worlds(COPIES).ok()).expect("it is built in");
     let mut seed = 0;
-    let mut chosen = [0; COPIES];
+    let mut chosen = [0u8; COPIES];
     let started = Instant::now();
     for _ in 0..steps / COPIES {
         for (copy, action) in chosen.iter_mut().enumerate() {
             if !worlds.running()[copy] {
                 seed += 1;
-                worlds.reset(copy, seed);
+                worlds.reset(copy, seed).expect("it can be reset");
             }
             *action = rng.random_range(0..actions);
         }
-        worlds.step(&chosen);
+        worlds.step((&chosen).into()).expect("actions are right");
     }
     steps as f64 / started.elapsed().as_secs_f64()
 }
 
-fn milliseconds_an_episode(
-    mut env: ConnectFour,
-    agent: &impl Behaviour<ConnectFour>,
-    episodes: u64,
-) -> f64 {
+fn milliseconds_an_episode(mut env: ConnectFour, agent: &dyn Behaviour, episodes: u64) -> f64 {
     let mut rng = Seed::new(0).named("agent").rng();
     let mut observation = [0; 84];
     let started = Instant::now();
     for seed in 0..episodes {
         env.reset(seed, &mut observation);
-        while !env.step(agent.act(&env, &observation, &mut rng), &mut observation).is_over() {}
+        loop {
+            let mut action = Cells::Byte(Vec::new());
+            agent.act((&observation).into(), &mut rng, &mut action).expect("it can act");
+            if env.step(action.category(0) as u8, &mut observation).is_over() {
+                break;
+            }
+        }
     }
     started.elapsed().as_secs_f64() * 1e3 / episodes as f64
 }

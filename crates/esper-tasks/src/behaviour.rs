@@ -1,53 +1,80 @@
 //! Behaviour policies: who made the data.
 
-use esper_data::{Rng, Space};
+use esper_data::{Cells, CellsRef, Rng, Space, draw_weighted};
 use rand::RngExt;
 
-use crate::env::Env;
+use crate::world::WorldError;
 
-/// A way of acting, by what is seen or by looking inside the world (a solver's player does). It keeps no state of its own.
-pub trait Behaviour<E: Env>: Send + Sync {
-    /// Chooses an action.
-    fn act(&self, env: &E, observation: &[E::Cell], rng: &mut Rng) -> E::Action;
+/// A behaviour policy: a way of acting by what is seen. It keeps no state of its own.
+pub trait Behaviour: Send + Sync {
+    /// Chooses an action for one observation and appends its cells.
+    fn act(
+        &self,
+        observation: CellsRef<'_>,
+        rng: &mut Rng,
+        action: &mut Cells,
+    ) -> Result<(), WorldError>;
 }
 
 /// Every action with the same probability.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct UniformRandom {
-    actions: u16,
+    space: Space,
 }
 
 impl UniformRandom {
-    /// Uniform over a `Discrete` action space of at most 256 actions; `None` for any other.
-    pub fn over(space: &Space) -> Option<Self> {
-        match *space {
-            Space::Discrete { n: n @ 1..=256 } => Some(UniformRandom { actions: n as u16 }),
-            _ => None,
+    /// Uniform over an action space. Real numbers need bounds to be uniform in.
+    pub fn over(space: &Space) -> Result<Self, WorldError> {
+        let bounded = |[low, high]: &[f32; 2]| low.is_finite() && high.is_finite();
+        match space {
+            Space::Box { bounds, .. }
+                if !bounds.as_ref().is_some_and(|all| all.iter().all(bounded)) =>
+            {
+                Err(WorldError::failed(format!("nobody can act at random in {space}: no bounds")))
+            }
+            _ => Ok(UniformRandom { space: space.clone() }),
         }
     }
 }
 
-impl<E: Env<Action = u8>> Behaviour<E> for UniformRandom {
-    fn act(&self, _: &E, _: &[E::Cell], rng: &mut Rng) -> u8 {
-        rng.random_range(0..self.actions) as u8
+impl Behaviour for UniformRandom {
+    fn act(&self, _: CellsRef<'_>, rng: &mut Rng, action: &mut Cells) -> Result<(), WorldError> {
+        // Categories fit two bytes.
+        let mut category = |n: u32| usize::from(rng.random_range(0..=(n - 1) as u16));
+        match (&self.space, action) {
+            (Space::Discrete { n }, action) => action.push_category(category(*n)),
+            (Space::MultiDiscrete { nvec }, action) => {
+                nvec.iter().for_each(|&n| action.push_category(category(n)));
+            }
+            (space @ Space::MultiBinary { .. }, action) => {
+                (0..space.cells()).for_each(|_| action.push_category(category(2)));
+            }
+            (Space::Box { bounds: Some(bounds), .. }, Cells::Float(action)) => {
+                action.extend(bounds.iter().map(|&[low, high]| rng.random_range(low..=high)));
+            }
+            (space, _) => {
+                return Err(WorldError::Action {
+                    space: space.clone(),
+                    problem: "there is memory for another type of cells".to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 }
 
 /// Several behaviours, one drawn for every episode.
-pub struct Mixture<E: Env> {
-    parts: Vec<Part<E>>,
+#[derive(Default)]
+pub struct Mixture {
+    names: Vec<String>,
+    weights: Vec<f64>,
+    behaviours: Vec<Box<dyn Behaviour>>,
 }
 
-struct Part<E: Env> {
-    name: String,
-    weight: f64,
-    behaviour: Box<dyn Behaviour<E>>,
-}
-
-impl<E: Env> Mixture<E> {
+impl Mixture {
     /// A mixture of nothing, to be added to.
     pub fn new() -> Self {
-        Mixture { parts: Vec::new() }
+        Mixture::default()
     }
 
     /// Adds a behaviour, drawn in proportion to its weight.
@@ -55,15 +82,17 @@ impl<E: Env> Mixture<E> {
         mut self,
         name: impl Into<String>,
         weight: f64,
-        behaviour: Box<dyn Behaviour<E>>,
+        behaviour: Box<dyn Behaviour>,
     ) -> Self {
-        self.parts.push(Part { name: name.into(), weight, behaviour });
+        self.names.push(name.into());
+        self.weights.push(weight);
+        self.behaviours.push(behaviour);
         self
     }
 
     /// The names of the behaviours.
-    pub fn names(&self) -> Vec<String> {
-        self.parts.iter().map(|part| part.name.clone()).collect()
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// Draws the behaviour of an episode: its number among [`Mixture::names`], and itself.
@@ -71,46 +100,46 @@ impl<E: Env> Mixture<E> {
     /// # Panics
     ///
     /// When the mixture is empty.
-    pub fn draw(&self, rng: &mut Rng) -> (usize, &dyn Behaviour<E>) {
-        let total: f64 = self.parts.iter().map(|part| part.weight).sum();
-        let mut left = rng.random::<f64>() * total;
-        let last = self.parts.len() - 1;
-        for (index, part) in self.parts.iter().enumerate() {
-            left -= part.weight;
-            if left < 0.0 || index == last {
-                return (index, part.behaviour.as_ref());
-            }
-        }
-        unreachable!("the last part is always taken")
-    }
-}
-
-impl<E: Env> Default for Mixture<E> {
-    fn default() -> Self {
-        Self::new()
+    pub fn draw(&self, rng: &mut Rng) -> (usize, &dyn Behaviour) {
+        let index = draw_weighted(&self.weights, rng);
+        (index, self.behaviours[index].as_ref())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gambling::Gambling;
     use esper_data::Seed;
-
-    struct Always(u8);
-    impl Behaviour<Gambling> for Always {
-        fn act(&self, _: &Gambling, _: &[u8], _: &mut Rng) -> u8 {
-            self.0
-        }
-    }
 
     #[test]
     fn parts_are_drawn_in_proportion_to_their_weights() {
-        let mixture =
-            Mixture::new().with("a", 3.0, Box::new(Always(0))).with("b", 1.0, Box::new(Always(1)));
+        let random = || Box::new(UniformRandom::over(&Space::Discrete { n: 2 }).unwrap());
+        let mixture = Mixture::new().with("a", 3.0, random()).with("b", 1.0, random());
         let mut rng = Seed::new(0).rng();
         let b = (0..40_000).filter(|_| mixture.draw(&mut rng).0 == 1).count();
         // Standard deviation 87.
         assert!((9_600..10_400).contains(&b), "{b}");
+    }
+
+    #[test]
+    fn random_actions_are_values_of_their_space() {
+        let spaces = [
+            Space::Discrete { n: 7 },
+            Space::Discrete { n: 65_536 },
+            Space::MultiDiscrete { nvec: vec![2, 5] },
+            Space::MultiBinary { shape: vec![2, 2] },
+            Space::Box { shape: vec![2], bounds: Some(vec![[-1.0, 1.0], [0.0, 9.0]]) },
+        ];
+        let mut rng = Seed::new(1).rng();
+        for space in spaces {
+            let random = UniformRandom::over(&space).unwrap();
+            let mut actions = Cells::empty(space.cell_type());
+            for _ in 0..200 {
+                random.act(CellsRef::Byte(&[0]), &mut rng, &mut actions).unwrap();
+            }
+            assert_eq!(actions.len(), 200 * space.cells());
+            space.check(actions.view()).unwrap();
+        }
+        assert!(UniformRandom::over(&Space::Box { shape: vec![1], bounds: None }).is_err());
     }
 }

@@ -1,85 +1,75 @@
-//! What every environment keeps, checked by playing it.
+//! What every world keeps, checked by playing it.
 
-use esper_data::{Cell, Rng, Seed};
+use esper_data::{Cells, Rng, Seed};
 
-use crate::env::{Action, Env, Step};
+use crate::behaviour::{Behaviour, UniformRandom};
+use crate::world::{Step, World};
 
-/// Plays `episodes` random episodes and checks that the environment keeps its promises:
+/// Plays `episodes` random episodes and checks that the world keeps its promises:
 ///
 /// - spaces make sense, every observation is a value of its space, every reward is finite;
 /// - an episode ends within `longest` steps;
-/// - a seed and the actions decide an episode, whatever was played before it and whatever the buffer held;
-/// - a copy goes on exactly as its original;
+/// - a seed and the actions decide an episode, whatever was played before it and whatever the memory held;
 /// - under the same actions, different seeds give different episodes.
 ///
 /// # Panics
 ///
 /// With a description of the first promise that is broken.
-pub fn check<E: Env>(
-    env: &E,
-    episodes: u64,
-    longest: usize,
-    random_action: impl Fn(&mut Rng) -> E::Action,
-) {
-    let space = env.observation_space();
-    space.validate().expect("the observation space makes sense");
-    env.action_space().validate().expect("the action space makes sense");
-    assert_eq!(E::Cell::TYPE, space.cell_type(), "observations are stored as {space} asks for");
-
-    let mut used = env.clone();
+pub fn check(world: &mut dyn World, episodes: u64, longest: usize) {
+    let spaces = world.spaces();
+    spaces.observation.validate().expect("the observation space makes sense");
+    spaces.action.validate().expect("the action space makes sense");
+    let random = UniformRandom::over(&spaces.action).expect("actions can be drawn at random");
     let mut differ = false;
     for seed in 0..episodes {
-        let actions = |stream: u64| Seed::new(stream).named("actions").rng();
-        let fresh = play(&mut env.clone(), seed, longest, actions(seed), &random_action);
-        let again = play(&mut used, seed, longest, actions(seed), &random_action);
-        assert_eq!(fresh, again, "seed {seed}: an episode depends on what was played before");
-        // Leaves `used` in the middle of an episode, which the next reset has to forget.
-        used.reset(seed + 1, &mut vec![E::Cell::default(); space.cells()]);
-
-        let other = play(&mut env.clone(), seed + 1, longest, actions(seed), &random_action);
-        differ |= fresh != other;
+        let actions = || Seed::new(seed).named("actions").rng();
+        let mut play = |seed| play(world, seed, longest, actions(), &random);
+        let first = play(seed);
+        let other = play(seed + 1);
+        // After another episode, cut in its middle; and with something else in the memory.
+        let again = play(seed);
+        assert_eq!(first, again, "seed {seed}: an episode depends on what was played before");
+        differ |= first != other;
     }
     assert!(differ, "every seed gives the same episode");
 }
 
 /// The steps of an episode, and its observations.
-type Played<C> = (Vec<Step>, Vec<Vec<C>>);
+type Played = (Vec<Step>, Vec<Cells>);
 
-fn play<E: Env>(
-    env: &mut E,
+fn play(
+    world: &mut dyn World,
     seed: u64,
     longest: usize,
     mut rng: Rng,
-    random_action: &impl Fn(&mut Rng) -> E::Action,
-) -> Played<E::Cell> {
-    let (space, action_space) = (env.observation_space(), env.action_space());
-    let mut observation = vec![E::Cell::default(); space.cells()];
+    random: &UniformRandom,
+) -> Played {
+    let spaces = world.spaces();
+    let space = &spaces.observation;
+    let cells = space.cells();
+    let mut observation = Cells::filled(space.cell_type(), cells);
     let (mut steps, mut observations) = (Vec::new(), Vec::new());
-    let valid = |observation: &[E::Cell], number: usize| {
-        space.check(E::Cell::view(observation)).unwrap_or_else(|error| {
-            panic!("seed {seed}: observation {number} is outside {space}: {error}")
-        });
+    let reset = |world: &mut dyn World, seed, observation: &mut Cells| {
+        let done = world.reset(seed, observation.view_mut(0..cells));
+        done.unwrap_or_else(|error| panic!("seed {seed}: it cannot be reset: {error}"));
     };
-
-    env.reset(seed, &mut observation);
+    // An episode that is left in its middle has to be forgotten.
+    reset(world, seed ^ 1, &mut observation);
+    reset(world, seed, &mut observation);
     loop {
-        valid(&observation, observations.len());
+        space.check(observation.view()).unwrap_or_else(|error| {
+            panic!("seed {seed}: observation {} is outside {space}: {error}", observations.len())
+        });
         observations.push(observation.clone());
         match steps.last() {
             Some(step) if Step::is_over(*step) => return (steps, observations),
             _ => assert!(steps.len() < longest, "seed {seed}: no end within {longest} steps"),
         }
-        let action = random_action(&mut rng);
-        let cells = action.cells();
-        assert_eq!(cells.len(), action_space.cells());
-        action_space.check(Cell::view(cells)).expect("random actions are in the action space");
-        assert_eq!(E::Action::from_cells(cells), Some(action));
-
-        let mut copy = env.clone();
-        let mut copied = vec![E::Cell::default(); space.cells()];
-        let step = env.step(action, &mut observation);
-        assert_eq!(copy.step(action, &mut copied), step, "seed {seed}: a copy goes another way");
-        assert_eq!(copied, observation, "seed {seed}: a copy sees something else");
+        let mut action = Cells::empty(spaces.action.cell_type());
+        random.act(observation.view(), &mut rng, &mut action).expect("a random action");
+        let step = world
+            .step(action.view(), observation.view_mut(0..cells))
+            .unwrap_or_else(|error| panic!("seed {seed}: it cannot be stepped: {error}"));
         assert!(step.reward.is_finite(), "seed {seed}: a reward is {}", step.reward);
         steps.push(step);
     }
@@ -88,31 +78,19 @@ fn play<E: Env>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connect_four::ConnectFour;
-    use crate::gambling::Gambling;
-    use crate::twenty48::Twenty48;
-    use rand::RngExt;
+    use crate::env::Env;
 
     #[test]
-    fn gambling_conforms() {
-        check(&Gambling::default(), 50, 2, |rng| rng.random_range(0..3));
-    }
-
-    #[test]
-    fn connect_four_conforms() {
-        check(&ConnectFour::default(), 50, 21, |rng| rng.random_range(0..7));
-    }
-
-    #[test]
-    fn twenty48_conforms() {
-        check(&Twenty48::default(), 50, 500, |rng| rng.random_range(0..4));
+    fn built_in_worlds_conform() {
+        for (task, longest) in crate::tasks().iter().zip([2, 21, 500]) {
+            check(task.world().unwrap().as_mut(), 50, longest);
+        }
     }
 
     /// A world that counts its resets breaks the promise that only the seed decides.
     #[test]
     #[should_panic(expected = "depends on what was played before")]
     fn a_world_with_a_memory_is_caught() {
-        #[derive(Clone)]
         struct Counter(u8);
         impl Env for Counter {
             type Cell = u8;
@@ -129,9 +107,9 @@ mod tests {
             }
             fn step(&mut self, _: u8, observation: &mut [u8]) -> Step {
                 observation[0] = self.0;
-                Step { reward: 0.0, terminated: true, truncated: false }
+                Step::end(0.0)
             }
         }
-        check(&Counter(0), 2, 1, |_| 0);
+        check(&mut Counter(0), 2, 1);
     }
 }

@@ -1,75 +1,92 @@
-//! The world's interface, in the terms of Gymnasium: reset with a seed, step with an action.
+//! A world as it is pleasant to write: typed, without allocation, in the terms of Gymnasium.
 
 use esper_data::{Cell, Space};
 
-/// What a step gives back beside the observation.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Step {
-    /// What the action paid.
-    pub reward: f32,
-    /// The world came to an end state.
-    pub terminated: bool,
-    /// The episode was cut while the world could have gone on.
-    pub truncated: bool,
-}
+use crate::world::Step;
 
-impl Step {
-    /// Whether the episode is over, for either reason.
-    pub fn is_over(self) -> bool {
-        self.terminated || self.truncated
-    }
-}
-
-/// An action as an environment takes it: `u8` for one of up to 256 choices, `[f32; N]` for real numbers.
-pub trait Action: Copy + Default + Send + Sync + std::fmt::Debug + PartialEq + 'static {
+/// An action as an environment takes it: `u8` or `u16` for one of some choices, `[u8; N]` for several of them, `[f32; N]`
+/// for real numbers.
+pub trait Action: Copy + Send + Sync + std::fmt::Debug + PartialEq + 'static {
     /// What one cell of it is stored as.
     type Cell: Cell;
-    /// Its cells, as a data set stores them.
-    fn cells(&self) -> &[Self::Cell];
     /// The action with these cells; `None` when it has another number of them.
     fn from_cells(cells: &[Self::Cell]) -> Option<Self>;
 }
 
-impl Action for u8 {
-    type Cell = u8;
-    fn cells(&self) -> &[u8] {
-        std::slice::from_ref(self)
-    }
-    fn from_cells(cells: &[u8]) -> Option<Self> {
-        match cells {
-            [action] => Some(*action),
-            _ => None,
+/// Implements [`Action`] for a number that is a choice by itself.
+macro_rules! choice {
+    ($number:ty) => {
+        impl Action for $number {
+            type Cell = $number;
+            fn from_cells(cells: &[$number]) -> Option<Self> {
+                match cells {
+                    [action] => Some(*action),
+                    _ => None,
+                }
+            }
         }
-    }
+    };
 }
 
-impl<const N: usize> Action for [f32; N]
-where
-    [f32; N]: Default,
-{
-    type Cell = f32;
-    fn cells(&self) -> &[f32] {
-        self
-    }
-    fn from_cells(cells: &[f32]) -> Option<Self> {
+choice!(u8);
+choice!(u16);
+
+impl<C: Cell, const N: usize> Action for [C; N] {
+    type Cell = C;
+    fn from_cells(cells: &[C]) -> Option<Self> {
         cells.try_into().ok()
     }
 }
 
-/// A world an agent acts in.
+/// An environment: a world an agent acts in, written for one type of observation and of action.
 ///
 /// Observations are written into the caller's memory, so that stepping allocates nothing. Everything random in an
-/// episode is decided by the seed it was reset with. [`crate::conformance::check`] states what every environment keeps.
-pub trait Env: Clone + Send {
+/// episode is decided by the seed it was reset with. Every environment is a [`World`](crate::World);
+/// [`crate::conformance::check`] states what every world keeps.
+///
+/// ```
+/// use esper_data::{Seed, Space};
+/// use esper_tasks::{Env, Step, conformance};
+/// use rand::RngExt;
+///
+/// /// Guess a coin before it is tossed; the observation is how the last toss fell.
+/// #[derive(Clone)]
+/// struct Coin {
+///     rng: esper_data::Rng,
+/// }
+///
+/// impl Env for Coin {
+///     type Cell = u8;
+///     type Action = u8;
+///
+///     fn observation_space(&self) -> Space {
+///         Space::Discrete { n: 2 }
+///     }
+///     fn action_space(&self) -> Space {
+///         Space::Discrete { n: 2 }
+///     }
+///     fn reset(&mut self, seed: u64, observation: &mut [u8]) {
+///         self.rng = Seed::new(seed).rng();
+///         observation[0] = 0;
+///     }
+///     fn step(&mut self, guess: u8, observation: &mut [u8]) -> Step {
+///         observation[0] = self.rng.random_range(0..2);
+///         Step::end(if observation[0] == guess { 1.0 } else { 0.0 })
+///     }
+/// }
+///
+/// conformance::check(&mut Coin { rng: Seed::new(0).rng() }, 20, 1);
+/// ```
+pub trait Env: Send {
     /// What one cell of an observation is stored as.
     type Cell: Cell;
     /// What it takes as an action.
     type Action: Action;
 
-    /// What an observation looks like.
+    /// Observation space.
     fn observation_space(&self) -> Space;
 
-    /// What an action looks like.
+    /// Action space.
     fn action_space(&self) -> Space;
 
     /// Starts an episode and writes its first observation.
@@ -79,6 +96,7 @@ pub trait Env: Clone + Send {
     ///
     /// # Panics
     ///
-    /// May panic when the action is outside the action space, or the episode is over.
+    /// May panic when the action is outside the action space, or the episode is over; [`Worlds`](crate::Worlds) does
+    /// neither.
     fn step(&mut self, action: Self::Action, observation: &mut [Self::Cell]) -> Step;
 }

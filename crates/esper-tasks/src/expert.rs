@@ -1,11 +1,10 @@
 //! A trained player: a small network that was learned elsewhere and is only asked here.
 
-use esper_data::{Cell, Rng, Space};
-use rand::RngExt;
+use esper_data::{Cells, CellsRef, Rng, Space, draw_softmax};
 use safetensors::{Dtype, SafeTensors};
 
 use crate::behaviour::Behaviour;
-use crate::env::Env;
+use crate::world::{Spaces, WorldError};
 
 /// A player that draws its action from what its network says of the observation.
 ///
@@ -31,11 +30,11 @@ pub struct ExpertError(String);
 
 impl Expert {
     /// The expert in a safetensors file, for a task with these spaces.
-    pub fn from_safetensors(
-        bytes: &[u8],
-        observation: &Space,
-        action: &Space,
-    ) -> Result<Self, ExpertError> {
+    pub fn from_safetensors(bytes: &[u8], spaces: &Spaces) -> Result<Self, ExpertError> {
+        let Spaces { observation, action } = spaces;
+        if !matches!(action, Space::Discrete { .. }) {
+            return Err(ExpertError(format!("it chooses among actions, the task has {action}")));
+        }
         let tensors =
             SafeTensors::deserialize(bytes).map_err(|error| ExpertError(error.to_string()))?;
         let hidden = (0..).map(|layer| format!("hidden.{layer}.linear"));
@@ -62,9 +61,9 @@ impl Expert {
     }
 
     /// One logit an action.
-    fn logits<C: Cell>(&self, observation: &[C]) -> Vec<f32> {
+    fn logits(&self, observation: CellsRef<'_>) -> Vec<f32> {
         let mut numbers = vec![0.0; self.observation.features()];
-        self.observation.encode(C::view(observation), 0, &mut numbers);
+        self.observation.encode(observation, 0, &mut numbers);
         for (at, layer) in self.layers.iter().enumerate() {
             let last = at + 1 == self.layers.len();
             numbers = layer.apply(&numbers, !last);
@@ -116,16 +115,14 @@ impl Layer {
     }
 }
 
-impl<E: Env<Action = u8>> Behaviour<E> for Expert {
-    fn act(&self, _: &E, observation: &[E::Cell], rng: &mut Rng) -> u8 {
-        let logits = self.logits(observation);
-        let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let weights: Vec<f32> = logits.iter().map(|logit| (logit - highest).exp()).collect();
-        let mut left = rng.random::<f32>() * weights.iter().sum::<f32>();
-        let drawn = weights.iter().position(|weight| {
-            left -= weight;
-            left < 0.0
-        });
-        drawn.unwrap_or(weights.len() - 1) as u8
+impl Behaviour for Expert {
+    fn act(
+        &self,
+        observation: CellsRef<'_>,
+        rng: &mut Rng,
+        action: &mut Cells,
+    ) -> Result<(), WorldError> {
+        action.push_category(draw_softmax(&self.logits(observation), rng));
+        Ok(())
     }
 }

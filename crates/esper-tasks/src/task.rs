@@ -1,369 +1,363 @@
-//! The tasks that are built in: a world, who acts in it, and how much data the paper took.
+//! Tasks: a world with a name, who acts in it, its data, and the settings that differ for it. All of it is data.
 
-use std::ops::ControlFlow;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
 
-use esper_data::{Dataset, Metadata, Seed, Space};
-
-use crate::behaviour::{Behaviour, Mixture, UniformRandom};
-use crate::collect::{CollectError, collect};
-use crate::connect_four::ConnectFour;
-use crate::connect_four::behaviours::{EpsilonOptimal, Exploiter};
-use crate::env::Env;
+use crate::behaviour::{Behaviour, UniformRandom};
 use crate::expert::Expert;
-use crate::gambling::Gambling;
-use crate::twenty48::{self, Twenty48};
+use crate::world::{Spaces, World, WorldError};
+use crate::worlds::Worlds;
+use crate::{connect_four, gambling, twenty48};
 
-/// A task that is built in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
-    /// The gamble of the paper's Figure 1.
-    Gambling,
-    /// Connect Four against a nearly perfect opponent.
-    ConnectFour,
-    /// 2048 up to the first 128.
-    Twenty48,
+/// The tasks that are built in.
+pub fn tasks() -> &'static [Task] {
+    static TASKS: LazyLock<Vec<Task>> =
+        LazyLock::new(|| vec![gambling::task(), connect_four::task(), twenty48::task()]);
+    &TASKS
+}
+
+/// The built-in task of a name, or of one of its aliases.
+pub fn task(name: &str) -> Option<&'static Task> {
+    tasks()
+        .iter()
+        .find(|task| task.name() == name || task.aliases.iter().any(|alias| alias == name))
+}
+
+/// Makes a copy of a world.
+type MakeWorld = dyn Fn() -> Result<Box<dyn World>, WorldError> + Send + Sync;
+
+/// Makes a behaviour.
+type MakeBehaviour = dyn Fn(&Players) -> Result<Box<dyn Behaviour>, WorldError> + Send + Sync;
+
+/// A task: a world and everything there is to know about it. Cheap to clone.
+///
+/// ```
+/// use esper_tasks::{DatasetSpec, Task, gambling::Gambling};
+///
+/// let task = Task::new("my-gamble", || Ok(Box::new(Gambling::default())))
+///     .with_summary("The gamble under another name.")
+///     .with_dataset(DatasetSpec::new("random", 10_000, ["random"]));
+/// assert_eq!(task.spaces().unwrap().action.features(), 3);
+/// assert_eq!(task.behaviours()[0].name, "random");
+/// ```
+#[derive(Clone)]
+pub struct Task {
+    name: String,
+    aliases: Vec<String>,
+    version: u32,
+    summary: String,
+    world: Arc<MakeWorld>,
+    behaviours: Vec<BehaviourSpec>,
+    datasets: Vec<DatasetSpec>,
+    settings: Vec<(String, Vec<String>)>,
+    episodes: usize,
+    expert_return: Option<f64>,
+    published: Vec<Published>,
 }
 
 /// A behaviour that a task offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BehaviourInfo {
+#[derive(Clone)]
+pub struct BehaviourSpec {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// What it does.
-    pub summary: &'static str,
-    /// Whether it has a part in the task's data when nothing else is asked for.
-    pub by_default: bool,
-}
-
-/// The environment of a task that is built in, and who can play it.
-pub trait BuiltIn: Env<Cell = u8, Action = u8> + Sync + 'static {
-    /// The behaviour of that name, among those that only this task has.
-    fn own_behaviour(&self, _name: &str, _players: &Players) -> Option<Box<dyn Behaviour<Self>>> {
-        None
-    }
-
-    /// The behaviour of that name: random play, an expert that was given, or one of the task's own.
-    fn behaviour(&self, name: &str, players: &Players) -> Option<Box<dyn Behaviour<Self>>> {
-        match &players.expert {
-            _ if name == RANDOM.name => Some(Box::new(UniformRandom::over(&self.action_space())?)),
-            Some(expert) if name == EXPERT.name => Some(Box::new(expert.clone())),
-            _ => self.own_behaviour(name, players),
-        }
-    }
+    pub summary: String,
+    /// Epsilon: the share of its actions that are random, unless another is asked for; `None` if it has none to change.
+    pub epsilon: Option<f64>,
+    make: Arc<MakeBehaviour>,
 }
 
 /// What behaviours are made with.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Players {
-    /// The share of random moves of `epsilon-optimal`.
-    epsilon: f64,
-    /// Who plays as `expert`, if not the one that comes with the task.
-    expert: Option<Expert>,
+    /// Epsilon, if it is to be another than the behaviour's own.
+    pub epsilon: Option<f64>,
 }
 
-impl BuiltIn for Gambling {}
-
-impl BuiltIn for Twenty48 {
-    fn own_behaviour(&self, name: &str, _: &Players) -> Option<Box<dyn Behaviour<Self>>> {
-        (name == EXPERT.name).then(|| Box::new(twenty48::included_expert()) as _)
-    }
+/// A data set that a task offers: who plays, and how much.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DatasetSpec {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub summary: String,
+    /// At least this many steps.
+    pub steps: u64,
+    /// The behaviours, each with the same share of the episodes.
+    pub behaviours: Vec<String>,
 }
 
-impl BuiltIn for ConnectFour {
-    fn own_behaviour(&self, name: &str, players: &Players) -> Option<Box<dyn Behaviour<Self>>> {
-        if name == EPSILON_OPTIMAL.name {
-            Some(Box::new(EpsilonOptimal { epsilon: players.epsilon }))
-        } else if name == EXPLOITER.name {
-            Some(Box::new(Exploiter))
-        } else {
-            None
-        }
-    }
+/// A result that was published for a task, to stand beside ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// The method's name.
+    pub method: String,
+    /// The policy's name; `None` where the method has no choice of one, or the result holds for all.
+    pub policy: Option<String>,
+    /// The mean of the best return over seeds.
+    pub mean: f64,
+    /// Its standard deviation over seeds.
+    pub std: f64,
 }
 
-/// Something to be done with the environment of a task, whatever its type.
-pub trait EnvVisitor {
-    /// What comes of it.
-    type Output;
-    /// Does it.
-    fn visit<E: BuiltIn>(self, env: E) -> Self::Output;
-}
+/// The name of uniformly random play, which every task with a choice among actions offers.
+pub(crate) const RANDOM: &str = "random";
 
-const RANDOM: BehaviourInfo =
-    BehaviourInfo { name: "random", summary: "every action equally likely", by_default: true };
+/// The name that a trained player has.
+pub(crate) const EXPERT: &str = "expert";
 
-const EPSILON_OPTIMAL: BehaviourInfo = BehaviourInfo {
-    name: "epsilon-optimal",
-    summary: "the solver's best column, now and then any column",
-    by_default: true,
-};
+/// Episodes that an evaluation plays with each target, where a task does not say.
+const EPISODES: usize = 1_000;
 
-const EXPLOITER: BehaviourInfo = BehaviourInfo {
-    name: "exploiter",
-    summary: "always the last column, hoping that the opponent forgets it",
-    by_default: true,
-};
-
-const EXPERT: BehaviourInfo = BehaviourInfo {
-    name: "expert",
-    summary: "a network that learned by playing, stopped when it won four of five games",
-    by_default: true,
-};
+/// The steps of a data set where a task does not say.
+const STEPS: u64 = 100_000;
 
 impl Task {
-    /// All of them.
-    pub const ALL: [Task; 3] = [Task::Gambling, Task::ConnectFour, Task::Twenty48];
-
-    /// The task with a name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|task| task.name() == name)
+    /// A task: its name, and how to make a copy of its world. Every task offers uniformly random play.
+    pub fn new(
+        name: impl Into<String>,
+        world: impl Fn() -> Result<Box<dyn World>, WorldError> + Send + Sync + 'static,
+    ) -> Self {
+        let world: Arc<MakeWorld> = Arc::new(world);
+        let spaces = world.clone();
+        let random = BehaviourSpec::new(RANDOM, "every action equally likely", move |_| {
+            Ok(Box::new(UniformRandom::over(&spaces()?.spaces().action)?))
+        });
+        Task {
+            name: name.into(),
+            aliases: Vec::new(),
+            version: 1,
+            summary: String::new(),
+            world,
+            behaviours: vec![random],
+            datasets: Vec::new(),
+            settings: Vec::new(),
+            episodes: EPISODES,
+            expert_return: None,
+            published: Vec::new(),
+        }
     }
 
-    /// Its name, as the command line takes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Task::Gambling => "gambling",
-            Task::ConnectFour => "connect-four",
-            Task::Twenty48 => "twenty48",
-        }
+    /// Other names that it goes by.
+    pub fn with_aliases<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.aliases.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// The version of its rules, 1 if nothing is said. Data and policies remember it: what changed is another world.
+    pub fn with_version(mut self, version: u32) -> Self {
+        self.version = version;
+        self
     }
 
     /// What it is and what it shows, in a sentence or two.
-    pub fn summary(self) -> &'static str {
-        match self {
-            Task::Gambling => {
-                "One choice among two gambles and a safe bet. The gambles look best when they go well, the safe bet \
-                 is best on average: imitating what won gambles one time in three."
-            }
-            Task::ConnectFour => {
-                "Connect Four against a perfect opponent that in one of five cases forgets to block the last column. \
-                 Stacking that column wins by luck; playing well wins every time."
-            }
-            Task::Twenty48 => {
-                "2048 up to the first 128 tile, which pays 1. New tiles appear at random, so a won game says little \
-                 about how well it was played."
-            }
-        }
+    pub fn with_summary(mut self, summary: impl Into<String>) -> Self {
+        self.summary = summary.into();
+        self
     }
 
-    /// The steps of the paper's data set.
-    pub fn default_steps(self) -> u64 {
-        match self {
-            Task::Gambling => 100_000,
-            Task::ConnectFour => 1_000_000,
-            Task::Twenty48 => 5_000_000,
-        }
+    /// Adds a behaviour, before those that are there; one of the same name is replaced.
+    pub fn with_behaviour(mut self, behaviour: BehaviourSpec) -> Self {
+        self.behaviours.retain(|other| other.name != behaviour.name);
+        let random = self.behaviours.iter().position(|other| other.name == RANDOM);
+        self.behaviours.insert(random.unwrap_or(self.behaviours.len()), behaviour);
+        self
     }
 
-    /// The behaviours it offers.
-    pub fn behaviours(self) -> &'static [BehaviourInfo] {
-        match self {
-            Task::Gambling => &[RANDOM],
-            Task::Twenty48 => &[EXPERT, RANDOM],
-            Task::ConnectFour => {
-                &[EPSILON_OPTIMAL, EXPLOITER, BehaviourInfo { by_default: false, ..RANDOM }]
-            }
-        }
+    /// Adds a data set. The first is the one that is collected when nothing else is asked for.
+    pub fn with_dataset(mut self, dataset: DatasetSpec) -> Self {
+        self.datasets.push(dataset);
+        self
     }
 
-    /// Does something with its environment.
-    pub fn with_env<V: EnvVisitor>(self, visitor: V) -> V::Output {
-        match self {
-            Task::Gambling => visitor.visit(Gambling::default()),
-            Task::ConnectFour => visitor.visit(ConnectFour::default()),
-            Task::Twenty48 => visitor.visit(Twenty48::default()),
-        }
+    /// Settings (`key=value`) that differ for this task from what a preset has for all.
+    pub fn with_settings<S: Into<String>>(
+        mut self,
+        preset: impl Into<String>,
+        settings: impl IntoIterator<Item = S>,
+    ) -> Self {
+        self.settings.push((preset.into(), settings.into_iter().map(Into::into).collect()));
+        self
+    }
+
+    /// Episodes with each target that are enough for the luck of this world.
+    pub fn with_episodes(mut self, episodes: usize) -> Self {
+        self.episodes = episodes;
+        self
+    }
+
+    /// The mean return at which a player that learns by playing is good enough.
+    pub fn with_expert_return(mut self, mean_return: f64) -> Self {
+        self.expert_return = Some(mean_return);
+        self
+    }
+
+    /// Adds a published best return: of a method, with a policy or with any.
+    pub fn with_published(
+        mut self,
+        method: &str,
+        policy: Option<&str>,
+        mean: f64,
+        std: f64,
+    ) -> Self {
+        let policy = policy.map(str::to_owned);
+        self.published.push(Published { method: method.to_owned(), policy, mean, std });
+        self
+    }
+
+    /// Its name, as the command line takes it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Other names that it goes by.
+    pub fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    /// The version of its rules.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// What it is and what it shows.
+    pub fn summary(&self) -> &str {
+        &self.summary
+    }
+
+    /// A copy of its world.
+    pub fn world(&self) -> Result<Box<dyn World>, WorldError> {
+        (self.world)()
+    }
+
+    /// Copies of its world, to be stepped together.
+    pub fn worlds(&self, copies: usize) -> Result<Worlds, WorldError> {
+        Worlds::new(copies, || self.world())
     }
 
     /// What its observations and its actions look like.
-    pub fn spaces(self) -> (Space, Space) {
-        struct Spaces;
-        impl EnvVisitor for Spaces {
-            type Output = (Space, Space);
-            fn visit<E: BuiltIn>(self, env: E) -> (Space, Space) {
-                (env.observation_space(), env.action_space())
-            }
-        }
-        self.with_env(Spaces)
-    }
-}
-
-/// What to collect, before it is checked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CollectOptions {
-    /// At least this many steps; the last episode is played to its end.
-    pub steps: u64,
-    /// Decides everything.
-    pub seed: u64,
-    /// The behaviours to mix, each with the same share of the episodes; empty for the task's own mixture.
-    pub behaviours: Vec<String>,
-    /// The share of random moves of `epsilon-optimal`, if it is to be another than the paper's.
-    pub epsilon: Option<f64>,
-    /// Who plays as `expert`, if it is to be another than the one that comes with the task.
-    pub expert: Option<Expert>,
-}
-
-/// Why what was asked for cannot be collected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OptionsError {
-    /// The task does not have the behaviour.
-    #[error("{task} has no behaviour `{asked}`; it has {known}")]
-    UnknownBehaviour {
-        /// The task.
-        task: &'static str,
-        /// What was asked for.
-        asked: String,
-        /// What there is.
-        known: String,
-    },
-    /// A behaviour is named twice.
-    #[error("behaviour `{0}` is named twice")]
-    Twice(&'static str),
-    /// There is nobody to take epsilon.
-    #[error("epsilon is for the behaviour `epsilon-optimal`, which does not play here")]
-    NoEpsilon,
-    /// An expert was given, and does not play.
-    #[error(
-        "an expert is given, but the behaviour `expert` does not play here; name it among the behaviours"
-    )]
-    NoExpert,
-    /// Epsilon is no probability.
-    #[error("epsilon has to be from 0 to 1")]
-    Epsilon,
-    /// Nothing was asked for.
-    #[error("at least one step has to be collected")]
-    NoSteps,
-}
-
-/// The share of random moves of the paper's Connect Four player.
-const DEFAULT_EPSILON: f64 = 0.01;
-
-/// Data that can be collected: options that have been checked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Collection {
-    task: Task,
-    steps: u64,
-    players: Players,
-    seed: Seed,
-    metadata: Metadata,
-    chosen: Vec<&'static str>,
-}
-
-impl Collection {
-    /// Checks what was asked for.
-    pub fn new(task: Task, options: &CollectOptions) -> Result<Self, OptionsError> {
-        if options.steps == 0 {
-            return Err(OptionsError::NoSteps);
-        }
-        let chosen = choose(task, options)?;
-        let epsilon = options.epsilon.unwrap_or(DEFAULT_EPSILON);
-        if !(0.0..=1.0).contains(&epsilon) {
-            return Err(OptionsError::Epsilon);
-        }
-        if options.epsilon.is_some() && !chosen.contains(&EPSILON_OPTIMAL.name) {
-            return Err(OptionsError::NoEpsilon);
-        }
-        if options.expert.is_some() && !chosen.contains(&EXPERT.name) {
-            return Err(OptionsError::NoExpert);
-        }
-        let players = Players { epsilon, expert: options.expert.clone() };
-        let (observation_space, action_space) = task.spaces();
-        let metadata = Metadata {
-            task: Some(task.name().to_owned()),
-            seed: Some(options.seed),
-            observation_space,
-            action_space,
-        };
-        let seed = Seed::new(options.seed).named("collect").named(task.name());
-        Ok(Collection { task, steps: options.steps, players, seed, metadata, chosen })
+    pub fn spaces(&self) -> Result<Spaces, WorldError> {
+        Ok(self.world()?.spaces())
     }
 
-    /// What the data will mean.
-    pub fn metadata(&self) -> &Metadata {
-        &self.metadata
+    /// The behaviours it offers.
+    pub fn behaviours(&self) -> &[BehaviourSpec] {
+        &self.behaviours
     }
 
-    /// The steps that were asked for.
-    pub fn steps(&self) -> u64 {
-        self.steps
-    }
-
-    /// The behaviours' names as the data will have them.
-    pub fn behaviours(&self) -> Vec<String> {
-        self.chosen.iter().map(|name| self.recorded_name(name)).collect()
-    }
-
-    /// Plays, and hands the data on in parts; see [`collect`].
-    pub fn run<Error, Sink, Watch>(
-        &self,
-        sink: Sink,
-        watch: Watch,
-    ) -> Result<(), CollectError<Error>>
-    where
-        Error: Send,
-        Sink: FnMut(Dataset) -> Result<(), Error> + Send,
-        Watch: Fn(u64) -> ControlFlow<()> + Sync,
-    {
-        struct Run<'a, Sink, Watch>(&'a Collection, Sink, Watch);
-        impl<Error, Sink, Watch> EnvVisitor for Run<'_, Sink, Watch>
-        where
-            Error: Send,
-            Sink: FnMut(Dataset) -> Result<(), Error> + Send,
-            Watch: Fn(u64) -> ControlFlow<()> + Sync,
-        {
-            type Output = Result<(), CollectError<Error>>;
-            fn visit<E: BuiltIn>(self, env: E) -> Self::Output {
-                let Run(collection, sink, watch) = self;
-                let mixture = collection.mixture(&env);
-                let Collection { metadata, seed, steps, .. } = collection;
-                collect(&env, &mixture, metadata, *seed, *steps, sink, watch)
-            }
+    /// The data sets it offers, at least one.
+    pub fn datasets(&self) -> Vec<DatasetSpec> {
+        if self.datasets.is_empty() {
+            return vec![DatasetSpec::new(RANDOM, STEPS, [RANDOM]).with_summary("random play")];
         }
-        self.task.with_env(Run(self, sink, watch))
+        self.datasets.clone()
     }
 
-    /// The chosen behaviours in equal shares.
-    fn mixture<E: BuiltIn>(&self, env: &E) -> Mixture<E> {
-        self.chosen.iter().fold(Mixture::new(), |mixture, name| {
-            let behaviour = env.behaviour(name, &self.players).expect("a task has what it lists");
-            mixture.with(self.recorded_name(name), 1.0, behaviour)
+    /// The data set of a name, or the one that is collected when nothing else is asked for.
+    pub fn dataset(&self, name: Option<&str>) -> Option<DatasetSpec> {
+        let mut datasets = self.datasets().into_iter();
+        match name {
+            None => datasets.next(),
+            Some(name) => datasets.find(|dataset| dataset.name == name),
+        }
+    }
+
+    /// Settings (`key=value`) that differ for this task from what a preset has for all.
+    pub fn settings(&self, preset: &str) -> Vec<String> {
+        let of_preset = self.settings.iter().filter(|(name, _)| name == preset);
+        of_preset.flat_map(|(_, settings)| settings.clone()).collect()
+    }
+
+    /// Episodes with each target that are enough for the luck of this world.
+    pub fn episodes(&self) -> usize {
+        self.episodes
+    }
+
+    /// The mean return at which a player that learns by playing is good enough.
+    pub fn expert_return(&self) -> Option<f64> {
+        self.expert_return
+    }
+
+    /// The published best return of a method with a policy, if there is one.
+    pub fn published(&self, method: &str, policy: Option<&str>) -> Option<&Published> {
+        self.published.iter().find(|result| {
+            result.method == method
+                && result.policy.as_deref().is_none_or(|wanted| Some(wanted) == policy)
         })
     }
+}
 
-    /// A behaviour's name in the data: with its epsilon, unless that is the paper's.
-    fn recorded_name(&self, name: &str) -> String {
-        let epsilon = self.players.epsilon;
-        if name == EPSILON_OPTIMAL.name && epsilon != DEFAULT_EPSILON {
-            format!("{name}({epsilon})")
-        } else {
-            name.to_owned()
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Task({} v{})", self.name, self.version)
+    }
+}
+
+impl BehaviourSpec {
+    /// A behaviour: its name, what it does, and how to make it.
+    pub fn new(
+        name: impl Into<String>,
+        summary: impl Into<String>,
+        make: impl Fn(&Players) -> Result<Box<dyn Behaviour>, WorldError> + Send + Sync + 'static,
+    ) -> Self {
+        BehaviourSpec {
+            name: name.into(),
+            summary: summary.into(),
+            epsilon: None,
+            make: Arc::new(make),
+        }
+    }
+
+    /// It takes a share of random actions, this one if nothing is said.
+    pub fn with_epsilon(mut self, epsilon: f64) -> Self {
+        self.epsilon = Some(epsilon);
+        self
+    }
+
+    /// A trained player.
+    pub(crate) fn expert(summary: impl Into<String>, expert: Expert) -> Self {
+        Self::new(EXPERT, summary, move |_| Ok(Box::new(expert.clone())))
+    }
+
+    /// Makes the behaviour.
+    pub fn make(&self, players: &Players) -> Result<Box<dyn Behaviour>, WorldError> {
+        (self.make)(players)
+    }
+
+    /// Its name in the data: with its epsilon, unless that is its own.
+    pub(crate) fn recorded_name(&self, players: &Players) -> String {
+        match (self.epsilon, players.epsilon) {
+            (Some(usual), Some(epsilon)) if epsilon != usual => format!("{}({epsilon})", self.name),
+            _ => self.name.clone(),
         }
     }
 }
 
-/// The behaviours asked for, or the task's own mixture when none are.
-fn choose(task: Task, options: &CollectOptions) -> Result<Vec<&'static str>, OptionsError> {
-    let mut known = task.behaviours().to_vec();
-    if options.behaviours.is_empty() {
-        return Ok(known.iter().filter(|b| b.by_default).map(|b| b.name).collect());
+impl fmt::Debug for BehaviourSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BehaviourSpec({})", self.name)
     }
-    // Every task can be played by an expert that was trained for it.
-    if options.expert.is_some() && !known.contains(&EXPERT) {
-        known.push(EXPERT);
-    }
-    let mut chosen = Vec::new();
-    for asked in &options.behaviours {
-        let name = known.iter().map(|b| b.name).find(|name| name == asked).ok_or_else(|| {
-            OptionsError::UnknownBehaviour {
-                task: task.name(),
-                asked: asked.clone(),
-                known: known.iter().map(|b| b.name).collect::<Vec<_>>().join(", "),
-            }
-        })?;
-        if chosen.contains(&name) {
-            return Err(OptionsError::Twice(name));
+}
+
+impl DatasetSpec {
+    /// A data set of so many steps by these behaviours, each with the same share of the episodes.
+    pub fn new<S: Into<String>>(
+        name: impl Into<String>,
+        steps: u64,
+        behaviours: impl IntoIterator<Item = S>,
+    ) -> Self {
+        DatasetSpec {
+            name: name.into(),
+            summary: String::new(),
+            steps,
+            behaviours: behaviours.into_iter().map(Into::into).collect(),
         }
-        chosen.push(name);
     }
-    Ok(chosen)
+
+    /// What it holds.
+    pub fn with_summary(mut self, summary: impl Into<String>) -> Self {
+        self.summary = summary.into();
+        self
+    }
 }

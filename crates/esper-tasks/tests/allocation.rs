@@ -3,31 +3,28 @@
 use std::alloc::System;
 
 use esper_data::Seed;
-use esper_tasks::connect_four::ConnectFour;
-use esper_tasks::gambling::Gambling;
-use esper_tasks::twenty48::Twenty48;
-use esper_tasks::{Env, VecEnv};
+use esper_tasks::task;
 use rand::RngExt;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-fn allocations<E: Env<Action = u8>>(env: &E, actions: u8) -> usize {
+fn allocations(name: &str, actions: u8) -> usize {
     let mut rng = Seed::new(0).rng();
-    let mut worlds = VecEnv::new(env, 16);
-    let mut chosen = [0; 16];
+    let mut worlds = task(name).unwrap().worlds(16).unwrap();
+    let mut chosen = [0u8; 16];
     let mut seed = 0;
     let mut play = |steps: usize| {
         for _ in 0..steps {
             for (copy, action) in chosen.iter_mut().enumerate() {
                 if !worlds.running()[copy] {
                     seed += 1;
-                    worlds.reset(copy, seed);
+                    worlds.reset(copy, seed).unwrap();
                 }
                 *action = rng.random_range(0..actions);
             }
-            worlds.step(&chosen);
+            worlds.step((&chosen).into()).unwrap();
         }
     };
     play(10); // what is set up once
@@ -39,7 +36,7 @@ fn allocations<E: Env<Action = u8>>(env: &E, actions: u8) -> usize {
 /// One test, because the counter is the whole process's.
 #[test]
 fn stepping_allocates_nothing() {
-    assert_eq!(allocations(&Gambling::default(), 3), 0);
-    assert_eq!(allocations(&Twenty48::default(), 4), 0);
-    assert_eq!(allocations(&ConnectFour::default(), 7), 0);
+    assert_eq!(allocations("gambling", 3), 0);
+    assert_eq!(allocations("twenty48", 4), 0);
+    assert_eq!(allocations("connect-four", 7), 0);
 }

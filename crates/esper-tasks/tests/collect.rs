@@ -3,40 +3,54 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use esper_data::{Dataset, Distribution, Tally};
-use esper_tasks::{CollectError, CollectOptions, Collection, Expert, OptionsError, Task};
+use esper_data::{DataError, Dataset, DatasetBuilder, Distribution, Tally};
+use esper_tasks::{
+    CollectError, CollectOptions, Collection, DatasetSpec, Expert, OptionsError, Task, task,
+};
+
+fn gambling() -> &'static Task {
+    task("gambling").unwrap()
+}
+
+fn connect_four() -> &'static Task {
+    task("connect-four").unwrap()
+}
+
+fn twenty48() -> &'static Task {
+    task("twenty48").unwrap()
+}
 
 fn options(steps: u64, seed: u64) -> CollectOptions {
-    CollectOptions { steps, seed, behaviours: vec![], epsilon: None, expert: None }
+    CollectOptions { steps: Some(steps), seed, ..CollectOptions::default() }
 }
 
 fn behaviour(name: &str) -> Vec<String> {
     vec![name.to_owned()]
 }
 
-fn collect_parts(task: Task, options: &CollectOptions) -> Vec<Dataset> {
+fn collect_parts(task: &Task, options: &CollectOptions) -> Vec<Dataset> {
     let mut parts = Vec::new();
     let keep = |part| {
         parts.push(part);
-        Ok::<(), ()>(())
+        Ok(())
     };
     Collection::new(task, options).unwrap().run(keep, |_| ControlFlow::Continue(())).unwrap();
     parts
 }
 
-fn collect(task: Task, options: &CollectOptions) -> Dataset {
-    let mut parts = collect_parts(task, options).into_iter();
-    let mut whole = parts.next().unwrap();
-    parts.for_each(|part| whole.append(&part).unwrap());
-    whole
+fn collect(task: &Task, options: &CollectOptions) -> Dataset {
+    let parts = collect_parts(task, options);
+    let first = &parts[0];
+    let mut whole = DatasetBuilder::new(first.metadata().clone())
+        .with_behaviours(first.behaviours().iter().cloned());
+    parts.iter().for_each(|part| whole.extend(part).unwrap());
+    whole.build().unwrap()
 }
 
 /// Not only the data: also where it is cut into parts.
 #[test]
 fn threads_do_not_change_the_data() {
-    for (task, steps) in
-        [(Task::Gambling, 400_000), (Task::ConnectFour, 20_000), (Task::Twenty48, 300_000)]
-    {
+    for (task, steps) in [(gambling(), 400_000), (connect_four(), 20_000), (twenty48(), 300_000)] {
         let with = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| collect_parts(task, &options(steps, 5)))
@@ -49,17 +63,17 @@ fn threads_do_not_change_the_data() {
 
 #[test]
 fn a_shorter_collection_is_the_start_of_a_longer_one() {
-    let short = collect(Task::Twenty48, &options(1_000, 0));
-    let long = collect(Task::Twenty48, &options(2_000, 0));
+    let short = collect(twenty48(), &options(1_000, 0));
+    let long = collect(twenty48(), &options(2_000, 0));
     assert!(short.rewards() == &long.rewards()[..short.steps()]);
-    assert!(collect(Task::Twenty48, &options(1_000, 1)).actions() != short.actions());
+    assert!(collect(twenty48(), &options(1_000, 1)).actions() != short.actions());
 }
 
 /// At least the steps asked for, and not one episode more than that takes.
 #[test]
 fn collection_stops_with_the_episode_that_is_enough() {
     for steps in [1, 2, 999, 30_000] {
-        let data = collect(Task::ConnectFour, &options(steps, 0));
+        let data = collect(connect_four(), &options(steps, 0));
         let last = data.length(data.episodes() - 1);
         assert!(data.steps() as u64 >= steps);
         assert!(((data.steps() - last) as u64) < steps);
@@ -68,14 +82,14 @@ fn collection_stops_with_the_episode_that_is_enough() {
 
 #[test]
 fn an_error_of_the_sink_ends_the_collection() {
-    let collection = Collection::new(Task::Twenty48, &options(10_000_000, 0)).unwrap();
+    let collection = Collection::new(twenty48(), &options(10_000_000, 0)).unwrap();
     let mut parts = 0;
     let refuse = |_| {
         parts += 1;
-        Err("no room")
+        Err(DataError::Invalid("no room".to_owned()))
     };
-    let result = collection.run(refuse, |_| ControlFlow::Continue(()));
-    assert_eq!((result, parts), (Err(CollectError::Sink("no room")), 1));
+    let result = collection.run(refuse, |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(matches!(result, CollectError::Data(_)) && parts == 1, "{result}");
 }
 
 /// Whoever watches is told of every step, and can break off at once.
@@ -86,9 +100,9 @@ fn a_collection_can_be_watched_and_stopped() {
         0..100_000 => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
     };
-    let collection = Collection::new(Task::Twenty48, &options(1_000_000_000, 0)).unwrap();
-    let result = collection.run(|_| Ok::<(), ()>(()), watch);
-    assert_eq!(result, Err(CollectError::Stopped));
+    let collection = Collection::new(twenty48(), &options(1_000_000_000, 0)).unwrap();
+    let result = collection.run(|_| Ok(()), watch);
+    assert!(matches!(result, Err(CollectError::Stopped)));
     assert!(played.into_inner() < 150_000);
 }
 
@@ -100,8 +114,8 @@ fn little_more_is_played_than_asked_for() {
             played.fetch_add(steps, Ordering::Relaxed);
             ControlFlow::Continue(())
         };
-        let collection = Collection::new(Task::Twenty48, &options(steps, 0)).unwrap();
-        collection.run(|_| Ok::<(), ()>(()), watch).unwrap();
+        let collection = Collection::new(twenty48(), &options(steps, 0)).unwrap();
+        collection.run(|_| Ok(()), watch).unwrap();
         let played = played.into_inner();
         assert!((steps..steps + steps / 10 + 20_000).contains(&played), "{played} for {steps}");
     }
@@ -109,28 +123,27 @@ fn little_more_is_played_than_asked_for() {
 
 #[test]
 fn options_that_make_no_sense_are_refused() {
-    let problem = |task, options| Collection::new(task, &options).unwrap_err();
+    let problem = |task: &Task, options| Collection::new(task, &options).unwrap_err().to_string();
     let unknown = CollectOptions { behaviours: behaviour("expert"), ..options(1, 0) };
-    assert_eq!(
-        problem(Task::Gambling, unknown).to_string(),
-        "gambling has no behaviour `expert`; it has random"
-    );
+    assert_eq!(problem(gambling(), unknown), "gambling has no behaviour `expert`; it has random");
+    let dataset = CollectOptions { dataset: Some("large".to_owned()), ..options(1, 0) };
+    assert_eq!(problem(gambling(), dataset), "gambling has no data set `large`; it has paper");
     let twice = CollectOptions {
         behaviours: vec!["random".to_owned(), "random".to_owned()],
         ..options(1, 0)
     };
-    assert_eq!(problem(Task::Gambling, twice), OptionsError::Twice("random"));
+    assert_eq!(problem(gambling(), twice), "behaviour `random` is named twice");
     let epsilon = |epsilon| CollectOptions { epsilon: Some(epsilon), ..options(1, 0) };
-    assert_eq!(problem(Task::Gambling, epsilon(0.5)), OptionsError::NoEpsilon);
-    assert_eq!(problem(Task::ConnectFour, epsilon(1.5)), OptionsError::Epsilon);
-    assert_eq!(problem(Task::Gambling, options(0, 0)), OptionsError::NoSteps);
+    assert!(problem(gambling(), epsilon(0.5)).contains("none plays here"));
+    assert_eq!(problem(connect_four(), epsilon(1.5)), "epsilon has to be from 0 to 1");
+    assert_eq!(problem(gambling(), options(0, 0)), OptionsError::NoSteps.to_string());
 }
 
 /// A file that says who made it says with which epsilon.
 #[test]
 fn another_epsilon_is_part_of_the_name() {
     let with = |epsilon| CollectOptions { epsilon: Some(epsilon), ..options(1, 0) };
-    let names = |epsilon| Collection::new(Task::ConnectFour, &with(epsilon)).unwrap().behaviours();
+    let names = |epsilon| Collection::new(connect_four(), &with(epsilon)).unwrap().behaviours();
     assert_eq!(names(0.01), ["epsilon-optimal", "exploiter"]);
     assert_eq!(names(0.5), ["epsilon-optimal(0.5)", "exploiter"]);
 }
@@ -143,7 +156,7 @@ fn mean_and_error(data: &Dataset) -> (f64, f64) {
 /// Uniform over means of -5, -2.5 and 1: -13/6.
 #[test]
 fn gambling_has_its_closed_form_mean() {
-    let data = collect(Task::Gambling, &options(100_000, 0));
+    let data = collect(gambling(), &options(100_000, 0));
     assert_eq!((data.steps(), data.episodes()), (100_000, 50_000));
     let (mean, error) = mean_and_error(&data);
     assert!((mean + 13.0 / 6.0).abs() < 4.0 * error, "{mean} ± {error}");
@@ -152,7 +165,7 @@ fn gambling_has_its_closed_form_mean() {
 /// Half the episodes each; +0.90 for ε-optimal, -0.60 for the exploiter.
 #[test]
 fn connect_four_has_its_known_returns() {
-    let data = collect(Task::ConnectFour, &options(500_000, 0));
+    let data = collect(connect_four(), &options(500_000, 0));
     let behaviours = Tally::of(&data).behaviours();
     let [optimal, exploiter] = behaviours.as_slice() else { panic!("{behaviours:?}") };
     assert_eq!((optimal.name.as_str(), exploiter.name.as_str()), ("epsilon-optimal", "exploiter"));
@@ -167,7 +180,7 @@ fn connect_four_has_its_known_returns() {
 /// Random play reaches 128 in 45.5% of games of 91 moves; the expert that is included in about 80%.
 #[test]
 fn twenty48_has_its_known_success() {
-    let data = collect(Task::Twenty48, &options(5_000_000, 1));
+    let data = collect(twenty48(), &options(5_000_000, 1));
     let behaviours = Tally::of(&data).behaviours();
     let [expert, random] = behaviours.as_slice() else { panic!("{behaviours:?}") };
     assert_eq!((expert.name.as_str(), random.name.as_str()), ("expert", "random"));
@@ -183,27 +196,44 @@ fn twenty48_has_its_known_success() {
 #[test]
 fn an_expert_fits_its_task() {
     let bytes = include_bytes!("../src/twenty48/expert.safetensors");
-    let expert = |task: Task, bytes: &[u8]| {
-        let (observation, action) = task.spaces();
-        Expert::from_safetensors(bytes, &observation, &action)
-    };
-    let problem = |task, bytes| expert(task, bytes).unwrap_err().to_string();
-    assert!(problem(Task::Gambling, bytes).contains("hidden.0.linear.weight"));
-    assert!(problem(Task::Twenty48, b"nonsense").contains("no expert"));
-    let given = expert(Task::Twenty48, bytes).unwrap();
+    let expert =
+        |task: &Task, bytes: &[u8]| Expert::from_safetensors(bytes, &task.spaces().unwrap());
+    let problem = |task: &Task, bytes: &[u8]| expert(task, bytes).unwrap_err().to_string();
+    assert!(problem(gambling(), bytes).contains("hidden.0.linear.weight"));
+    assert!(problem(twenty48(), b"nonsense").contains("no expert"));
+    let given = expert(twenty48(), bytes).unwrap();
     let with = CollectOptions { expert: Some(given), ..options(10_000, 3) };
     // The expert that is included is a file like any other.
-    assert!(collect(Task::Twenty48, &with) == collect(Task::Twenty48, &options(10_000, 3)));
+    assert!(collect(twenty48(), &with) == collect(twenty48(), &options(10_000, 3)));
     let silent = CollectOptions { behaviours: behaviour("random"), ..with };
-    let problem = Collection::new(Task::Twenty48, &silent).unwrap_err();
-    assert_eq!(problem, OptionsError::NoExpert);
+    let problem = Collection::new(twenty48(), &silent).unwrap_err();
+    assert!(matches!(problem, OptionsError::NoExpert));
+}
+
+/// A task of one's own is collected like any other: with its name, its version and its first data set.
+#[test]
+fn a_task_of_ones_own_is_collected() {
+    let task = Task::new("mine", || gambling().world())
+        .with_version(7)
+        .with_dataset(DatasetSpec::new("small", 500, ["random"]));
+    let data = collect(&task, &CollectOptions::default());
+    assert_eq!((data.steps(), data.behaviours()), (500, &["random".to_owned()][..]));
+    let metadata = data.metadata();
+    assert_eq!((metadata.task.as_deref(), metadata.task_version), (Some("mine"), Some(7)));
+}
+
+#[test]
+fn tasks_have_aliases() {
+    assert_eq!(task("2048").unwrap().name(), "twenty48");
+    assert_eq!(task("c4").unwrap().name(), "connect-four");
+    assert!(task("chess").is_none());
 }
 
 /// The recorded action is the one asked for, also when its column is full and another was played.
 #[test]
 fn recorded_actions_are_those_asked_for() {
     let options = CollectOptions { behaviours: behaviour("random"), ..options(100_000, 0) };
-    let data = collect(Task::ConnectFour, &options);
+    let data = collect(connect_four(), &options);
     let mut into_full_columns = 0;
     for episode in 0..data.episodes() {
         let observations = data.episode_observations(episode);

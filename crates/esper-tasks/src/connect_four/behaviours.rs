@@ -1,26 +1,38 @@
 //! Who plays Connect Four in the data.
 
-use esper_data::Rng;
+use std::sync::Arc;
+
+use esper_data::{Cells, CellsRef, Rng};
 use rand::RngExt;
 
-use super::env::{ConnectFour, LAPSE_COLUMN};
+use super::env::{LAPSE_COLUMN, board};
+use super::oracle::Oracle;
 use super::rules::COLUMNS;
 use crate::behaviour::Behaviour;
+use crate::world::WorldError;
 
-/// The solver's best column, but with probability `epsilon` any of the seven.
-#[derive(Clone, Copy, Debug)]
+/// ε-optimal: the solver's best column, but with probability `epsilon` any of the seven.
+#[derive(Clone)]
 pub struct EpsilonOptimal {
-    /// The share of random moves.
+    /// Epsilon: the share of random moves.
     pub epsilon: f64,
+    /// Who knows the best column.
+    pub oracle: Arc<Oracle>,
 }
 
-impl Behaviour<ConnectFour> for EpsilonOptimal {
-    fn act(&self, env: &ConnectFour, _: &[u8], rng: &mut Rng) -> u8 {
-        if rng.random::<f64>() < self.epsilon {
-            rng.random_range(0..COLUMNS) as u8
+impl Behaviour for EpsilonOptimal {
+    fn act(
+        &self,
+        observation: CellsRef<'_>,
+        rng: &mut Rng,
+        action: &mut Cells,
+    ) -> Result<(), WorldError> {
+        action.push_category(if rng.random::<f64>() < self.epsilon {
+            rng.random_range(0..COLUMNS)
         } else {
-            env.oracle().best_column(env.board()) as u8
-        }
+            self.oracle.best_column(&board(observation))
+        });
+        Ok(())
     }
 }
 
@@ -28,8 +40,9 @@ impl Behaviour<ConnectFour> for EpsilonOptimal {
 #[derive(Clone, Copy, Debug)]
 pub struct Exploiter;
 
-impl Behaviour<ConnectFour> for Exploiter {
-    fn act(&self, _: &ConnectFour, _: &[u8], _: &mut Rng) -> u8 {
-        LAPSE_COLUMN as u8
+impl Behaviour for Exploiter {
+    fn act(&self, _: CellsRef<'_>, _: &mut Rng, action: &mut Cells) -> Result<(), WorldError> {
+        action.push_category(LAPSE_COLUMN);
+        Ok(())
     }
 }

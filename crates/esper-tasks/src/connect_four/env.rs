@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use esper_data::{Rng, Seed, Space};
+use esper_data::{CellsRef, Rng, Seed, Space};
 use rand::RngExt;
 
 use super::oracle::Oracle;
 use super::rules::{Board, CELLS, COLUMNS, ROWS};
-use crate::env::{Env, Step};
+use crate::env::Env;
+use crate::world::Step;
 
 /// The column the opponent sometimes fails to play when it is best.
 pub const LAPSE_COLUMN: usize = 6;
@@ -43,11 +44,6 @@ impl ConnectFour {
         &self.board
     }
 
-    /// The oracle, which a behaviour may ask too.
-    pub fn oracle(&self) -> &Oracle {
-        &self.oracle
-    }
-
     /// The column the opponent asks for.
     fn reply(&mut self, board: &Board) -> usize {
         let best = self.oracle.best_column(board);
@@ -71,6 +67,14 @@ impl ConnectFour {
             }
         }
     }
+}
+
+/// The position that an observation shows, seen by the agent, whose turn it is.
+pub(super) fn board(observation: CellsRef<'_>) -> Board {
+    let disc = |plane: usize, column: usize, row: usize| {
+        observation.category(plane * CELLS + column * ROWS + row) == 1
+    };
+    Board::with_discs(|column, row| disc(0, column, row), |column, row| disc(1, column, row))
 }
 
 impl Env for ConnectFour {
@@ -125,6 +129,21 @@ mod tests {
         env.reset(0, &mut observation);
         let steps = actions.iter().map(|&action| env.step(action, &mut observation)).collect();
         (steps, observation)
+    }
+
+    /// At every step of random games.
+    #[test]
+    fn an_observation_shows_the_whole_position() {
+        let mut env = ConnectFour::default();
+        let mut observation = [0; 84];
+        for seed in 0..50 {
+            env.reset(seed, &mut observation);
+            let mut rng = Seed::new(seed).named("columns").rng();
+            while {
+                assert_eq!(board((&observation).into()), *env.board());
+                !env.step(rng.random_range(0..7), &mut observation).is_over()
+            } {}
+        }
     }
 
     #[test]

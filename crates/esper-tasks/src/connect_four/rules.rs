@@ -61,6 +61,22 @@ impl Board {
         Ok(board)
     }
 
+    /// The position with the discs of the player to move and of the other where these say so.
+    pub fn with_discs(
+        mine: impl Fn(usize, usize) -> bool,
+        theirs: impl Fn(usize, usize) -> bool,
+    ) -> Self {
+        let mut board = Board::default();
+        for column in 0..COLUMNS {
+            for row in 0..ROWS {
+                let bit = cell(column, row);
+                board.mine |= if mine(column, row) { bit } else { 0 };
+                board.occupied |= if mine(column, row) || theirs(column, row) { bit } else { 0 };
+            }
+        }
+        board
+    }
+
     /// The number of discs on the board.
     pub fn discs(&self) -> u32 {
         self.occupied.count_ones()

@@ -4,7 +4,8 @@ use esper_data::{Rng, Seed, Space};
 use rand::RngExt;
 
 use super::rules::{ACTIONS, OUTCOMES, REWARD, START, STATES};
-use crate::env::{Env, Step};
+use crate::env::Env;
+use crate::world::Step;
 
 /// Two steps: the choice, whose outcome shows in the next state, and one that pays and ends, whatever is done in it.
 #[derive(Clone, Debug)]

@@ -4,7 +4,8 @@ use esper_data::{Rng, Seed, Space};
 use rand::RngExt;
 
 use super::rules::{Board, CELLS, Direction, GOAL};
-use crate::env::{Env, Step};
+use crate::env::Env;
+use crate::world::Step;
 
 /// Steps after which an episode is cut.
 pub const TIME_LIMIT: u16 = 500;
