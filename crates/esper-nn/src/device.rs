@@ -19,6 +19,11 @@ impl DeviceName {
     /// All there are.
     pub const ALL: [DeviceName; 2] = [DeviceName::Cpu, DeviceName::Gpu];
 
+    /// The name of a device.
+    pub fn of(device: &Device) -> Self {
+        if *device == default_device() { DeviceName::Cpu } else { DeviceName::Gpu }
+    }
+
     /// The device itself, without gradients; [`Device::autodiff`] adds them. The same each time.
     ///
     /// ```

@@ -23,7 +23,7 @@ pub enum StoreError {
         found: String,
     },
     /// A tensor holds an infinity, or something that is not a number.
-    #[error("tensor {name} has {value} in it")]
+    #[error("tensor {name} holds {value}, which is not a finite number")]
     NotFinite {
         /// Its path.
         name: String,

@@ -1,44 +1,144 @@
 //! What acts: many episodes at once, each with a target of its own.
 
-use esper_data::{Cells, CellsRef, Seed};
+use esper_data::{CellError, Cells, CellsRef, Rng, Seed, Space};
 
-/// Acts in several episodes side by side.
+use crate::actions::ActionHead;
+use crate::error::Error;
+
+/// An agent: acts in several episodes side by side, each in a place of its own.
 ///
-/// Whoever runs the episodes says when one begins, asks for actions, and tells the rewards. What an agent draws at
-/// random in an episode follows from the seed that the episode began with, not from the other episodes.
-pub trait Agent {
+/// Whoever runs the episodes says when one begins, asks for actions, tells the rewards, and says when it ends. What an
+/// agent draws at random in an episode follows from the seed that the episode began with, not from the other episodes.
+pub trait Agent: Send {
     /// An episode begins in a place; what was there before is over. Agents without targets ignore theirs.
     fn begin(&mut self, place: usize, target: f64, seed: Seed);
 
-    /// Chooses an action for some places. `observations` are those of all places; the actions of the chosen ones are
-    /// appended in their order.
-    fn act(&mut self, observations: CellsRef<'_>, places: &[usize], actions: &mut Cells);
+    /// Chooses an action for some places. `observations` are those of all places, `[places, cells]`; the actions of the
+    /// chosen ones are appended in their order.
+    ///
+    /// An observation outside its space, or a place without an episode, is an error; then no action is chosen.
+    fn act(
+        &mut self,
+        observations: CellsRef<'_>,
+        places: &[usize],
+        actions: &mut Cells,
+    ) -> Result<(), Error>;
 
     /// What the last action in a place paid.
-    fn reward(&mut self, place: usize, reward: f32);
+    fn reward(&mut self, place: usize, reward: f32) -> Result<(), Error>;
+
+    /// The episode in a place is over; what was remembered of it is forgotten.
+    fn end(&mut self, place: usize);
+}
+
+/// Whether the observations of some places are values of their space, and actions can be appended.
+pub fn check_places(
+    observation: &Space,
+    action: &Space,
+    observations: CellsRef<'_>,
+    places: &[usize],
+    actions: &Cells,
+) -> Result<(), Error> {
+    let width = observation.cells();
+    let refused = |words: String| Err(Error::Acting(words));
+    if observations.cell_type() != observation.cell_type() {
+        let found = observations.cell_type();
+        return refused(format!(
+            "observations are stored as {found:?}, which does not fit {observation}"
+        ));
+    }
+    if actions.cell_type() != action.cell_type() {
+        let found = actions.cell_type();
+        return refused(format!("there is memory for {found:?}, which does not fit {action}"));
+    }
+    for &place in places {
+        if (place + 1) * width > observations.len() {
+            return refused(format!("there is no observation for place {place}"));
+        }
+        let row = observations.slice(place * width..(place + 1) * width);
+        if let Err(CellError { cell, problem, .. }) = observation.check(row) {
+            return refused(format!(
+                "the observation in place {place} is outside {observation}: cell {cell}: {problem}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What is left to be reached in an episode: rewards that were received are taken off the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Remaining {
+pub struct Remaining {
     target: f64,
     discount: f64,
 }
 
 impl Remaining {
-    pub(crate) fn new(target: f64, discount: f64) -> Self {
+    /// A target, of which nothing was received yet.
+    pub fn new(target: f64, discount: f64) -> Self {
         Remaining { target, discount }
     }
 
-    pub(crate) fn target(self) -> f64 {
+    /// What is left.
+    pub fn target(self) -> f64 {
         self.target
     }
 
     /// `R_{t+1} = (R_t - r_t) / γ`.
-    pub(crate) fn receive(&mut self, reward: f32) {
+    pub fn receive(&mut self, reward: f32) {
         let left = self.target - f64::from(reward);
         // Without a future there is nothing left to be reached.
         self.target = if self.discount > 0.0 { left / self.discount } else { 0.0 };
+    }
+}
+
+/// What agents remember of the episodes they are in, by place.
+#[derive(Default)]
+pub struct Episodes(Vec<Option<(Remaining, Rng)>>);
+
+impl Episodes {
+    /// An episode begins in a place.
+    pub fn begin(&mut self, place: usize, remaining: Remaining, seed: Seed) {
+        if place >= self.0.len() {
+            self.0.resize_with(place + 1, || None);
+        }
+        self.0[place] = Some((remaining, seed.rng()));
+    }
+
+    /// The episode in a place is over.
+    pub fn end(&mut self, place: usize) {
+        if let Some(episode) = self.0.get_mut(place) {
+            *episode = None;
+        }
+    }
+
+    fn episode(&mut self, place: usize) -> Result<&mut (Remaining, Rng), Error> {
+        let episode = self.0.get_mut(place).and_then(Option::as_mut);
+        episode.ok_or_else(|| Error::Acting(format!("no episode has begun in place {place}")))
+    }
+
+    /// What is left to be reached in some places.
+    pub fn targets(&mut self, places: &[usize]) -> Result<Vec<f64>, Error> {
+        places.iter().map(|&place| self.episode(place).map(|(left, _)| left.target())).collect()
+    }
+
+    /// What the last action in a place paid.
+    pub fn reward(&mut self, place: usize, reward: f32) -> Result<(), Error> {
+        self.episode(place)?.0.receive(reward);
+        Ok(())
+    }
+
+    /// Draws the actions of some places, given the outputs of a network.
+    pub fn draw(
+        &mut self,
+        head: &ActionHead,
+        outputs: &[f32],
+        places: &[usize],
+        actions: &mut Cells,
+    ) -> Result<(), Error> {
+        for (&place, outputs) in places.iter().zip(outputs.chunks_exact(head.outputs())) {
+            head.draw(outputs, &mut self.episode(place)?.1, actions);
+        }
+        Ok(())
     }
 }
 
@@ -56,5 +156,17 @@ mod tests {
         let mut discounted = Remaining::new(3.0, 0.5);
         discounted.receive(1.0);
         assert_eq!(discounted.target(), 4.0);
+    }
+
+    #[test]
+    fn places_without_an_episode_are_errors() {
+        let mut episodes = Episodes::default();
+        episodes.begin(1, Remaining::new(0.0, 1.0), Seed::new(0));
+        assert!(episodes.reward(0, 1.0).is_err() && episodes.reward(7, 1.0).is_err());
+        episodes.reward(1, 1.0).unwrap();
+        episodes.end(1);
+        episodes.end(99);
+        let words = episodes.targets(&[1]).unwrap_err().to_string();
+        assert_eq!(words, "no episode has begun in place 1");
     }
 }

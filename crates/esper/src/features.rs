@@ -1,8 +1,8 @@
 //! What networks see of observations and actions: one-hot features for categories, standardised numbers otherwise.
 
-use burn::tensor::{Device, Tensor, TensorData};
-use esper_data::{CellsRef, Space};
-use esper_nn::{RowsIn, SparseRows};
+use burn::tensor::{Tensor, TensorData};
+use esper_data::{CellsRef, Moments, Space};
+use esper_nn::{Device, RowsIn, SparseRows};
 use serde::{Deserialize, Serialize};
 
 /// How values of a space become features.
@@ -26,13 +26,20 @@ pub struct Scale {
 impl Scale {
     /// The scale of some numbers; numbers that are all the same are only moved.
     pub fn of(numbers: impl Iterator<Item = f64> + Clone) -> Self {
-        let count = numbers.clone().count().max(1) as f64;
-        let mean = numbers.clone().sum::<f64>() / count;
-        let variance = numbers.map(|number| (number - mean).powi(2)).sum::<f64>() / count;
-        let deviation = variance.sqrt();
+        let moments = Moments::of(numbers);
+        let (mean, deviation) = (moments.mean, moments.population_std());
         // What rounding leaves of numbers that do not differ is no deviation.
         let differ = deviation > 1e-9 * mean.abs().max(1e-3);
         Scale { mean, deviation: if differ { deviation } else { 1.0 } }
+    }
+
+    /// Whether it makes sense; one that was read from a file may not.
+    pub(crate) fn check(self) -> Result<(), String> {
+        let Scale { mean, deviation } = self;
+        match mean.is_finite() && deviation.is_finite() && deviation > 0.0 {
+            true => Ok(()),
+            false => Err(format!("a scale has mean {mean} and deviation {deviation}")),
+        }
     }
 
     /// From the world's units to the network's.
@@ -58,18 +65,34 @@ pub struct Column<'a> {
 }
 
 impl Encoding {
-    /// The encoding of a space, with numbers scaled by what the cells hold.
-    pub fn fit(space: &Space, cells: CellsRef<'_>) -> Self {
+    /// The encoding of a space, with numbers scaled by what some rows of cells hold.
+    pub fn fit(
+        space: &Space,
+        cells: CellsRef<'_>,
+        rows: impl Iterator<Item = usize> + Clone,
+    ) -> Self {
         let width = space.cells();
         let scaling = match (space, cells) {
-            (Space::Box { .. }, CellsRef::Float(numbers)) => (0..width)
-                .map(|cell| {
-                    Scale::of(numbers.iter().skip(cell).step_by(width).map(|&x| f64::from(x)))
-                })
-                .collect(),
+            (Space::Box { .. }, CellsRef::Float(numbers)) => {
+                let column = |cell: usize| {
+                    rows.clone().map(move |row| f64::from(numbers[row * width + cell]))
+                };
+                (0..width).map(|cell| Scale::of(column(cell))).collect()
+            }
             _ => Vec::new(),
         };
         Encoding { space: space.clone(), scaling }
+    }
+
+    /// Whether it makes sense; one that was read from a file may not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.space.validate()?;
+        let is_box = matches!(self.space, Space::Box { .. });
+        let fits = self.scaling.is_empty() || (is_box && self.scaling.len() == self.space.cells());
+        if !fits {
+            return Err(format!("{} scales for {}", self.scaling.len(), self.space));
+        }
+        self.scaling.iter().try_for_each(|scale| scale.check())
     }
 
     /// The encoding of a space whose numbers are taken as they are.
@@ -150,22 +173,22 @@ mod tests {
     use esper_data::Cells;
 
     fn values(rows: &RowsIn) -> Vec<f32> {
-        rows.to_dense(&Device::flex()).into_data().try_to_vec().unwrap()
+        rows.to_dense(&crate::fixtures::cpu()).into_data().try_to_vec().unwrap()
     }
 
     #[test]
     fn categories_come_first_and_numbers_are_standardised() {
         let numbers = Cells::Float(vec![1.0, 5.0, 3.0, 5.0]);
         let space = Space::Box { shape: vec![2], bounds: None };
-        let real = Encoding::fit(&space, numbers.view());
+        let real = Encoding::fit(&space, numbers.view(), 0..2);
         let categories = Cells::Byte(vec![2, 0]);
-        let discrete = Encoding::fit(&Space::Discrete { n: 3 }, categories.view());
+        let discrete = Encoding::fit(&Space::Discrete { n: 3 }, categories.view(), 0..2);
         let rows = encode(
             &[
                 Column { encoding: &real, cells: numbers.view(), rows: &[0, 1] },
                 Column { encoding: &discrete, cells: categories.view(), rows: &[1, 0] },
             ],
-            &Device::flex(),
+            &crate::fixtures::cpu(),
         );
         assert_eq!(values(&rows), [1.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
     }

@@ -1,31 +1,58 @@
 //! Policies from logged data that keep their word.
 //!
-//! A *relabeller* ([`relabel::Relabel`]) turns observed returns into labels; a *policy* ([`policy`]) is trained on
-//! labels and asked for one when it acts. Return conditioning is the relabeller that changes nothing. ESPER
-//! ([`relabel::esper`]) labels every step with the average return of its cluster, where clusters tell nothing about the
-//! world's own randomness.
+//! A *method* ([`methods::Method`]) gets a policy out of a data set. Most are *relabellers* ([`methods::Relabel`]): they say
+//! for every step what the behaviour that took it was worth, and a *policy* ([`policy`]) is trained on that, and asked for it
+//! when it acts. Return conditioning ([`methods::rvs`]) takes the return that was observed. ESPER ([`methods::esper`]) takes
+//! the average return of a step's cluster, where clusters tell nothing about the world's own randomness.
 //!
-//! [`value`] holds what learns the worth of actions instead: conservative Q-learning. [`run`] is a whole training and the
-//! folder that keeps it. [`online`] trains the experts whose play is logged.
+//! The [`Registry`] lists methods and policies; a [`run::Plan`] trains one of them, [`run::RunFolder`] keeps it.
+//!
+//! ```
+//! use esper::run::Plan;
+//! use esper::settings::Preset;
+//! use esper::{Registry, Unwatched};
+//! use esper_data::{DatasetBuilder, End, Seed};
+//!
+//! // Forty episodes of one step: action 1 pays, action 0 does not.
+//! let mut builder = DatasetBuilder::inferring();
+//! for episode in 0..40u8 {
+//!     builder.push(&[0u8], &[episode % 2], f32::from(episode % 2))?;
+//!     builder.end(&[1u8], End { terminated: true, truncated: false })?;
+//! }
+//! let data = builder.build()?;
+//!
+//! let registry = Registry::default();
+//! let settings = ["mlp.steps=300", "mlp.hidden=16"].map(str::to_owned);
+//! let config = registry.config(Preset::Quick).changed(None, &settings)?;
+//! let plan = Plan::new(&registry, "rvs", "mlp", config)?;
+//! let policy = plan.train(&data, &Unwatched)?.learned.policy;
+//!
+//! // Ask for a return of 1, and see what it does.
+//! let mut agent = policy.agent();
+//! let mut actions = esper_data::Cells::Byte(Vec::new());
+//! agent.begin(0, 1.0, Seed::new(0));
+//! agent.act((&[0u8]).into(), &[0], &mut actions)?;
+//! assert_eq!(actions.category(0), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! Nothing here knows of tasks or of the command line.
 
 pub mod actions;
 pub mod agent;
-pub mod config;
 mod error;
 pub mod features;
 #[cfg(test)]
 mod fixtures;
-pub mod online;
+pub mod methods;
 pub mod policy;
-pub mod relabel;
+mod registry;
 pub mod run;
-pub mod statistics;
-mod training;
+pub mod settings;
+pub mod training;
 mod trajectories;
-pub mod value;
 
 pub use error::Error;
+pub use registry::Registry;
 pub use training::{Checkpoint, Monitor, RECORD_EVERY, Unwatched};
 pub use trajectories::{FEWEST_EPISODES, Interface, Split, StepRows};

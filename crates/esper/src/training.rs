@@ -1,5 +1,7 @@
 //! The loop that every training goes through: steps, metrics, checkpoints, and being stopped.
 //!
+//! A method implements [`Learner`] and calls [`train`]; [`Trained`] is a module with its optimiser.
+//!
 //! What a step draws at random follows from its number, never from the steps before it. So a checkpoint is the weights
 //! and what the optimisers remember, and going on from one gives the same bytes as never having stopped.
 
@@ -17,7 +19,7 @@ pub const RECORD_EVERY: usize = 50;
 /// The least time between two checkpoints.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(10);
 
-/// Who follows a training. All of it is optional.
+/// Monitor: who follows a training. All of it is optional.
 pub trait Monitor: Sync {
     /// So many steps of a phase are done.
     fn progress(&self, _phase: &str, _done: usize, _total: usize) {}
@@ -48,7 +50,7 @@ pub trait Monitor: Sync {
     }
 }
 
-/// Nobody.
+/// No-op monitor: nobody follows.
 pub struct Unwatched;
 
 impl Monitor for Unwatched {}
@@ -64,10 +66,11 @@ pub struct Checkpoint {
 
 /// How long to train, and how fast.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Schedule {
-    pub(crate) steps: usize,
-    /// Whether the learning rate falls to zero, in a straight line, over the second half.
-    pub(crate) decay: bool,
+pub struct Schedule {
+    /// Steps of training.
+    pub steps: usize,
+    /// Learning rate decay: whether the learning rate falls to zero, in a straight line, over the second half.
+    pub decay: bool,
 }
 
 impl Schedule {
@@ -79,7 +82,7 @@ impl Schedule {
 }
 
 /// Something that learns step by step.
-pub(crate) trait Learner {
+pub trait Learner {
     /// Takes a step, at a share of its learning rates; gives what it measured.
     fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)>;
     /// Everything that a checkpoint has to hold, always in the same order.
@@ -87,7 +90,7 @@ pub(crate) trait Learner {
 }
 
 /// Something that a checkpoint holds.
-pub(crate) trait Kept {
+pub trait Kept {
     /// Its parts.
     fn parts(&self) -> Vec<Vec<u8>>;
     /// Goes back to its parts, which come next.
@@ -112,7 +115,7 @@ impl<M: Module> Kept for M {
 }
 
 /// Trains to the end of the schedule, from the checkpoint if there is one.
-pub(crate) fn train(
+pub fn train(
     learner: &mut impl Learner,
     phase: &str,
     schedule: Schedule,
@@ -160,27 +163,30 @@ pub(crate) fn train(
 }
 
 /// A module and the optimiser that moves it.
-pub(crate) struct Trained<M> {
+pub struct Trained<M> {
     module: Option<M>,
     optimizer: AdamW,
     learning_rate: f64,
 }
 
 impl<M: Module> Trained<M> {
-    pub(crate) fn new(module: M, optimizer: &AdamWConfig, learning_rate: f64) -> Self {
+    /// A module that nothing has moved yet.
+    pub fn new(module: M, optimizer: &AdamWConfig, learning_rate: f64) -> Self {
         Trained { module: Some(module), optimizer: optimizer.init(), learning_rate }
     }
 
-    pub(crate) fn module(&self) -> &M {
+    /// The module as it is now.
+    pub fn module(&self) -> &M {
         self.module.as_ref().expect("there is a module between steps")
     }
 
-    pub(crate) fn into_module(self) -> M {
+    /// The module, trained.
+    pub fn into_module(self) -> M {
         self.module.expect("there is a module between steps")
     }
 
     /// Moves the module against its gradients, at a share of the learning rate.
-    pub(crate) fn step(&mut self, pace: f64, gradients: &mut Gradients) {
+    pub fn step(&mut self, pace: f64, gradients: &mut Gradients) {
         // Taken, not cloned: weights that nobody else holds are moved in place.
         let module = self.module.take().expect("there is a module between steps");
         self.module = Some(self.optimizer.step_part(self.learning_rate * pace, module, gradients));

@@ -1,13 +1,14 @@
 //! Batches of whole trajectories as tensors, and which of them are held out.
 
-use burn::tensor::{Device, Tensor};
-use esper_data::{Dataset, PackedBatch, Rng, Seed};
-use esper_nn::RowsIn;
+use burn::tensor::Tensor;
+use esper_data::{Cells, CellsRef, Dataset, PackedBatch, Rng, Seed, Space};
+use esper_nn::{Device, RowsIn};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 use crate::actions::{ActionHead, Taken};
+use crate::agent::check_places;
 use crate::error::Error;
 use crate::features::{Column, Encoding, encode};
 
@@ -24,9 +25,35 @@ impl Interface {
     /// Real numbers are scaled by what is in the data.
     pub fn of(data: &Dataset) -> Self {
         let metadata = data.metadata();
-        let observation = Encoding::fit(&metadata.observation_space, data.observations().view());
-        let action = Encoding::fit(&metadata.action_space, data.actions().view());
+        let (observations, actions) = (data.observations().view(), data.actions().view());
+        let observation =
+            Encoding::fit(&metadata.observation_space, observations, data.observation_rows());
+        let action = Encoding::fit(&metadata.action_space, actions, data.step_rows());
         Interface { observation, action: ActionHead::new(action) }
+    }
+
+    /// Whether it makes sense; one that was read from a file may not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.observation.check().map_err(|problem| format!("observations: {problem}"))?;
+        let action = self.action.encoding();
+        action.check().map_err(|problem| format!("actions: {problem}"))?;
+        match action.space() {
+            space @ Space::Box { .. } if action.scaling().is_empty() => {
+                Err(format!("actions: no scales for {space}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the observations of some places are values of their space, and actions can be appended.
+    pub fn check_places(
+        &self,
+        observations: CellsRef<'_>,
+        places: &[usize],
+        actions: &Cells,
+    ) -> Result<(), Error> {
+        let (seen, done) = (self.observation.space(), self.action.encoding().space());
+        check_places(seen, done, observations, places, actions)
     }
 
     /// The number of features of an observation and an action together.

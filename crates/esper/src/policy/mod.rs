@@ -1,21 +1,61 @@
-//! Policies that are asked for a label: `π(a_t | …, s_t, label_t)`.
+//! Policies: `π(a_t | …, s_t, label_t)` and others. A [`Policy`] is one file that says everything about itself.
 
-mod mlp;
+mod card;
+pub mod mlp;
 mod support;
-mod transformer;
+pub mod transformer;
 
-pub use mlp::{MlpAgent, MlpPolicy};
+pub use card::{LoadNetwork, Loader, Policy, PolicyCard, PolicyFile, PolicyOrigin};
 pub use support::Support;
-pub use transformer::{TransformerAgent, TransformerPolicy};
 
-use burn::tensor::{Device, Tensor, TensorData};
-use esper_data::{Cells, Dataset, Rng, Seed};
+use burn::tensor::{Tensor, TensorData};
+use esper_data::{CellsRef, Dataset};
+use esper_nn::Device;
 use serde::{Deserialize, Serialize};
 
-use crate::actions::ActionHead;
-use crate::agent::Remaining;
+use crate::agent::Agent;
+use crate::error::Error;
 use crate::features::Scale;
+use crate::methods::Context;
+use crate::settings::Section;
 use crate::trajectories::Interface;
+
+/// A kind of policy that is trained on labels.
+pub trait PolicyKind: Send + Sync {
+    /// Its name in commands, files and JSON.
+    fn name(&self) -> &'static str;
+
+    /// What it is, in half a sentence.
+    fn summary(&self) -> &'static str;
+
+    /// The settings it owns.
+    fn sections(&self) -> Vec<Section>;
+
+    /// How it is loaded.
+    fn loader(&self) -> Loader;
+
+    /// Learns to do what was done, given the label it was done under.
+    fn train(&self, set: &TrainingSet<'_>, context: &Context<'_>) -> Result<Policy, Error>;
+}
+
+/// The network of a policy, whatever it is.
+pub trait Network: Send + Sync {
+    /// The weights as the bytes of a safetensors file, with a text under a key of its metadata.
+    fn to_safetensors(&self, key: &str, text: &str) -> Vec<u8>;
+
+    /// Something that acts, by what the policy's card says.
+    fn agent(&self, card: &PolicyCard) -> Box<dyn Agent>;
+
+    /// Action values Q(s, ·) of some rows of observations, `[rows, actions]`; `None` for networks that do not know any.
+    fn action_values(
+        &self,
+        _card: &PolicyCard,
+        _observations: CellsRef<'_>,
+        _rows: &[usize],
+    ) -> Option<Vec<f32>> {
+        None
+    }
+}
 
 /// What a policy is trained on.
 pub struct TrainingSet<'a> {
@@ -23,12 +63,14 @@ pub struct TrainingSet<'a> {
     pub data: &'a Dataset,
     /// How they enter networks.
     pub interface: &'a Interface,
-    /// The label of every step.
+    /// The label of every step row.
     pub labels: &'a [f32],
     /// The episodes that are imitated.
     pub episodes: &'a [usize],
-    /// How much a reward counts for less a step later.
+    /// Discount factor γ.
     pub discount: f64,
+    /// Whether the policy can then be asked for a label.
+    pub has_targets: bool,
 }
 
 impl TrainingSet<'_> {
@@ -38,6 +80,31 @@ impl TrainingSet<'_> {
             (0..self.data.length(episode)).map(move |time| (episode as u32, time as u32))
         };
         self.episodes.iter().flat_map(times).collect()
+    }
+
+    /// How labels enter a policy that is trained on this.
+    pub fn label_input(&self) -> LabelInput {
+        LabelInput::of(self.labels, self.data, self.episodes)
+    }
+
+    /// The card of a policy that was trained on this.
+    pub(crate) fn card(
+        &self,
+        kind: &str,
+        network: &impl Serialize,
+        labels: LabelInput,
+        context: &Context<'_>,
+    ) -> PolicyCard {
+        let first_steps =
+            (0..self.data.episodes()).map(|episode| self.data.episode_steps(episode).start);
+        let support = self
+            .has_targets
+            .then(|| Support::of(first_steps.map(|step| self.labels[step]), labels.range()));
+        PolicyCard {
+            labels: Some(labels),
+            support,
+            ..PolicyCard::new(kind, network, self.interface, self.discount, context.origin)
+        }
     }
 }
 
@@ -72,54 +139,24 @@ impl LabelInput {
     pub fn range(&self) -> [f64; 2] {
         self.range
     }
-}
 
-/// What agents remember of the episodes they are in.
-#[derive(Default)]
-pub(crate) struct Episodes(Vec<Option<(Remaining, Rng)>>);
-
-impl Episodes {
-    pub(crate) fn begin(&mut self, place: usize, remaining: Remaining, seed: Seed) {
-        if place >= self.0.len() {
-            self.0.resize_with(place + 1, || None);
+    /// Whether it makes sense; one that was read from a file may not.
+    fn check(&self) -> Result<(), String> {
+        let [lowest, highest] = self.range;
+        if !(lowest.is_finite() && highest.is_finite() && lowest <= highest) {
+            return Err(format!("labels range from {lowest} to {highest}"));
         }
-        self.0[place] = Some((remaining, seed.rng()));
-    }
-
-    fn episode(&mut self, place: usize) -> &mut (Remaining, Rng) {
-        self.0[place].as_mut().expect("an episode begins before it goes on")
-    }
-
-    /// What is left to be reached.
-    pub(crate) fn target(&self, place: usize) -> f64 {
-        self.0[place].as_ref().map_or(0.0, |(remaining, _)| remaining.target())
-    }
-
-    pub(crate) fn reward(&mut self, place: usize, reward: f32) {
-        self.episode(place).0.receive(reward);
-    }
-
-    /// Draws the actions of some places, given the outputs of a network.
-    pub(crate) fn draw(
-        &mut self,
-        head: &ActionHead,
-        outputs: &[f32],
-        places: &[usize],
-        actions: &mut Cells,
-    ) {
-        for (&place, outputs) in places.iter().zip(outputs.chunks_exact(head.outputs())) {
-            head.draw(outputs, &mut self.episode(place).1, actions);
-        }
+        self.scale.check().map_err(|problem| format!("labels: {problem}"))
     }
 }
 
 /// Numbers as a column: `[rows, 1]`.
-pub(crate) fn column(numbers: Vec<f32>, device: &Device) -> Tensor<2> {
+pub fn column(numbers: Vec<f32>, device: &Device) -> Tensor<2> {
     let rows = numbers.len();
     Tensor::from_data(TensorData::new(numbers, [rows, 1]), device)
 }
 
 /// The numbers of a matrix, row after row.
-pub(crate) fn floats(matrix: Tensor<2>) -> Vec<f32> {
+pub fn floats(matrix: Tensor<2>) -> Vec<f32> {
     matrix.into_data().try_to_vec().expect("networks compute with floats")
 }

@@ -8,13 +8,7 @@ pub struct Support {
     /// Evenly spaced, the lowest and the highest label included.
     quantiles: Vec<f64>,
     /// The lowest and the highest label of all steps, which is as far as asking makes a difference.
-    #[serde(default = "nowhere")]
     reach: [f64; 2],
-}
-
-/// The reach of what says nothing about it.
-fn nowhere() -> [f64; 2] {
-    [f64::INFINITY, f64::NEG_INFINITY]
 }
 
 /// Quantiles that are kept, if there are more episodes.
@@ -51,6 +45,19 @@ impl Support {
         let count = QUANTILES.min(labels.len()).max(2);
         let at = |index: usize| labels[index * (labels.len() - 1) / (count - 1)];
         Support { quantiles: (0..count).map(at).collect(), reach }
+    }
+
+    /// Whether it makes sense; one that was read from a file may not.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let finite = self.quantiles.iter().all(|label| label.is_finite());
+        if self.quantiles.len() < 2 || !finite || !self.quantiles.is_sorted() {
+            return Err("its quantiles of first labels are not in order".to_owned());
+        }
+        let [lowest, highest] = self.reach;
+        match lowest.is_finite() && highest.is_finite() && lowest <= highest {
+            true => Ok(()),
+            false => Err(format!("labels reach from {lowest} to {highest}")),
+        }
     }
 
     /// The label at a quantile from 0 to 1.

@@ -6,22 +6,140 @@
 //! it learns to act on any number of steps up to its context. That is what it needs when it acts: the window grows to the
 //! full context, then starts again with the newer half of it, and what has been computed for a token stays right.
 
+use std::sync::Arc;
+
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use esper_data::{Cells, CellsRef, Dataset, Rng, Seed};
 use esper_nn::{
-    AdamWConfig, KeyValueCache, Linear, LinearConfig, Noise, RowsIn, Transformer,
-    TransformerConfig, from_safetensors, gather_rows, to_safetensors,
+    AdamWConfig, Device, KeyValueCache, Linear, LinearConfig, Noise, RowsIn, Transformer,
+    TransformerConfig, gather_rows, to_safetensors_with,
 };
 use rand::RngExt;
+use serde::{Deserialize, Serialize};
 
-use super::{Episodes, LabelInput, TrainingSet, column, floats};
-use crate::agent::{Agent, Remaining};
-use crate::config::TransformerPolicyConfig;
+use super::{
+    LabelInput, Loader, Network, Policy, PolicyCard, PolicyFile, PolicyKind, TrainingSet, column,
+    floats,
+};
+use crate::agent::{Agent, Episodes, Remaining};
 use crate::error::Error;
 use crate::features::{Column, encode};
-use crate::training::{Kept, Learner, Monitor, Schedule, Trained, train};
+use crate::methods::Context;
+use crate::settings::{Section, check_range};
+use crate::training::{Kept, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
+
+crate::settings! {
+    /// Phase 3 as a Decision Transformer: labels, states and actions as tokens.
+    pub struct TransformerPolicyConfig in "transformer" {
+        /// Context length: steps that it looks back on, the newest included.
+        context: usize = 20, within: 1..=1000;
+        /// Steps of training.
+        steps: usize = 3_000, paper: 50_000, within: 1..=1_000_000_000;
+        /// Batch size: windows of a trajectory in a step.
+        batch: usize = 64, within: 1..=100_000;
+        /// Embedding width: numbers of a token.
+        width: usize = 64, paper: 128, within: 1..=4096;
+        /// Layers.
+        layers: usize = 3, within: 1..=64;
+        /// Attention heads.
+        heads: usize = 1, within: 1..=64;
+        /// Dropout rate: the share of numbers that training leaves out.
+        dropout: f64 = 0.0, paper: 0.1, within: 0.0..=0.99;
+        /// Learning rate.
+        learning_rate: f64 = 1e-3, paper: 5e-4, within: 0.0..=1.0;
+        /// Learning rate decay: whether it falls to zero over the second half.
+        decay: bool = true, paper: false;
+        /// Warm-up: steps over which the learning rate rises from zero.
+        warmup: usize = 100, paper: 10_000, within: 0..=1_000_000_000;
+        /// Weight decay.
+        weight_decay: f64 = 1e-4, within: 0.0..=1e9;
+        /// Gradient clipping: the most that the norm of all gradients together may be; larger ones are scaled down.
+        max_norm: f64 = 0.25, within: 1e-9..=1e9;
+    }
+    together check_heads
+}
+
+/// Heads divide a token evenly.
+fn check_heads(config: &TransformerPolicyConfig) -> Result<(), Error> {
+    let TransformerPolicyConfig { width, heads, .. } = *config;
+    if width.is_multiple_of(heads) {
+        return Ok(());
+    }
+    Err(Error::Config(format!(
+        "transformer.width is {width}; it has to be a multiple of transformer.heads, {heads}"
+    )))
+}
+
+/// The policy as a Decision Transformer.
+pub struct TransformerKind;
+
+/// What acting needs to know of the network.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Sizes {
+    context: usize,
+    width: usize,
+    layers: usize,
+    heads: usize,
+    /// Times that have an embedding of their own.
+    times: usize,
+}
+
+const NAME: &str = "transformer";
+
+/// The most times that get an embedding of their own.
+const MOST_TIMES: usize = 4_096;
+
+impl PolicyKind for TransformerKind {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "a Decision Transformer: labels, states and actions as tokens"
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        vec![Section::of::<TransformerPolicyConfig>()]
+    }
+
+    fn loader(&self) -> Loader {
+        Loader { kind: NAME, load }
+    }
+
+    fn train(&self, set: &TrainingSet<'_>, context: &Context<'_>) -> Result<Policy, Error> {
+        let config = context.config.get::<TransformerPolicyConfig>()?;
+        let mut learner = TransformerLearner::new(set, &config, context.seed, context.device);
+        let schedule = Schedule { steps: config.steps, decay: config.decay };
+        train(&mut learner, "policy", schedule, context.monitor)?;
+        Ok(learner.policy(context))
+    }
+}
+
+fn load(file: &PolicyFile, device: &Device) -> Result<Arc<dyn Network>, Error> {
+    let sizes: Sizes = file.network()?;
+    if file.card.labels.is_none() {
+        return Err(file.problem("its card says nothing of labels"));
+    }
+    let Sizes { context, width, layers, heads, times } = sizes;
+    for (name, value, most) in [
+        ("the context", context, 1000),
+        ("the width of a token", width, 4096),
+        ("the number of layers", layers, 64),
+        ("the number of heads", heads, 64),
+        ("the number of times", times, MOST_TIMES),
+    ] {
+        check_range("", name, &value, &(1..=most)).map_err(|e| file.problem(e.to_string()))?;
+    }
+    if !width.is_multiple_of(heads) {
+        return Err(file.problem(format!("{heads} heads do not divide tokens of {width} numbers")));
+    }
+    let blank = Blank::of(sizes, 0.0, &file.card.interface);
+    file.expect_parameters(blank.parameters())?;
+    let blank = blank.init(&device.clone().autodiff(), &mut Seed::new(0).rng());
+    Ok(Arc::new(TransformerNetwork { model: file.fill(blank)?, sizes, device: device.clone() }))
+}
 
 /// The network: embeddings of the three kinds of tokens, the transformer, and what actions are read off with.
 #[derive(Module, Debug)]
@@ -33,121 +151,52 @@ struct DecisionTransformer {
     head: Linear,
 }
 
-/// A trained policy.
-#[derive(Clone, Debug)]
-pub struct TransformerPolicy {
-    model: DecisionTransformer,
-    interface: Interface,
-    labels: LabelInput,
-    discount: f64,
-    context: usize,
+/// The network before its weights are drawn.
+struct Blank {
+    label: LinearConfig,
+    state: LinearConfig,
+    action: LinearConfig,
+    transformer: TransformerConfig,
+    head: LinearConfig,
 }
 
-/// The most times that get an embedding of their own.
-const MOST_TIMES: usize = 4_096;
-
-impl TransformerPolicy {
-    /// Learns to do what was done, given labels and what came before. All steps count the same.
-    pub(crate) fn train(
-        set: &TrainingSet<'_>,
-        config: &TransformerPolicyConfig,
-        seed: Seed,
-        monitor: &dyn Monitor,
-    ) -> Result<Self, Error> {
-        let device = Device::flex().autodiff();
-        let seed = seed.named("policy");
-        let labels = LabelInput::of(set.labels, set.data, set.episodes);
-        let mut rng = seed.named("initialisation").rng();
-        let model = network(config, set.interface, set.times(), &device, &mut rng);
-        let optimizer = AdamWConfig::new()
-            .with_weight_decay(config.weight_decay)
-            .with_warmup_steps(config.warmup)
-            .with_max_norm(Some(config.max_norm));
-        let mut learner = Cloning {
-            set,
-            input: set.labels.iter().map(|&label| labels.apply(f64::from(label))).collect(),
-            steps: set.places(),
-            config,
-            device,
-            seed,
-            model: Trained::new(model, &optimizer, config.learning_rate),
-        };
-        let schedule = Schedule { steps: config.steps, decay: config.decay };
-        train(&mut learner, "policy", schedule, monitor)?;
-        Ok(TransformerPolicy {
-            model: learner.model.into_module(),
-            interface: set.interface.clone(),
-            labels,
-            discount: set.discount,
-            context: config.context,
-        })
+impl Blank {
+    fn of(sizes: Sizes, dropout: f64, interface: &Interface) -> Self {
+        let Sizes { width, layers, heads, times, .. } = sizes;
+        Blank {
+            label: LinearConfig::new(1, width),
+            state: LinearConfig::new(interface.observation.width(), width),
+            action: LinearConfig::new(interface.action.encoding().width(), width),
+            transformer: TransformerConfig::new(times)
+                .with_width(width)
+                .with_layers(layers)
+                .with_heads(heads)
+                .with_dropout(dropout),
+            head: LinearConfig::new(width, interface.action.outputs()),
+        }
     }
 
-    /// The weights.
-    pub fn to_safetensors(&self) -> Vec<u8> {
-        to_safetensors(&self.model)
+    fn parameters(&self) -> usize {
+        let linear = [&self.label, &self.state, &self.action, &self.head];
+        linear.iter().map(|part| part.parameters()).sum::<usize>() + self.transformer.parameters()
     }
 
-    /// A policy from its weights and what is kept beside them; `times` as in training.
-    pub(crate) fn from_safetensors(
-        bytes: &[u8],
-        config: &TransformerPolicyConfig,
-        interface: Interface,
-        labels: LabelInput,
-        discount: f64,
-        times: usize,
-    ) -> Result<Self, Error> {
-        let device = Device::flex().autodiff();
-        let blank = network(config, &interface, times, &device, &mut Seed::new(0).rng());
-        let model = from_safetensors(blank, bytes)?;
-        Ok(TransformerPolicy { model, interface, labels, discount, context: config.context })
-    }
-
-    /// How observations and actions enter it.
-    pub fn interface(&self) -> &Interface {
-        &self.interface
-    }
-
-    /// How labels enter it.
-    pub fn labels(&self) -> &LabelInput {
-        &self.labels
-    }
-
-    /// The policy as something that acts.
-    pub fn agent(&self) -> TransformerAgent {
-        let policy = TransformerPolicy { model: self.model.valid(), ..self.clone() };
-        let cache = policy.model.transformer.cache(0, 3 * policy.context);
-        TransformerAgent { policy, cache, windows: Vec::new(), episodes: Episodes::default() }
+    fn init(&self, device: &Device, rng: &mut Rng) -> DecisionTransformer {
+        DecisionTransformer {
+            label: self.label.init(device, rng),
+            state: self.state.init(device, rng),
+            action: self.action.init(device, rng),
+            transformer: self.transformer.init(device, rng),
+            head: self.head.init(device, rng),
+        }
     }
 }
 
 impl TrainingSet<'_> {
     /// The times that get an embedding of their own.
-    pub(crate) fn times(&self) -> usize {
+    fn times(&self) -> usize {
         let longest = (0..self.data.episodes()).map(|episode| self.data.length(episode)).max();
         longest.unwrap_or(1).min(MOST_TIMES)
-    }
-}
-
-fn network(
-    config: &TransformerPolicyConfig,
-    interface: &Interface,
-    times: usize,
-    device: &Device,
-    rng: &mut Rng,
-) -> DecisionTransformer {
-    let TransformerPolicyConfig { width, layers, heads, dropout, .. } = *config;
-    DecisionTransformer {
-        label: LinearConfig::new(1, width).init(device, rng),
-        state: LinearConfig::new(interface.observation.width(), width).init(device, rng),
-        action: LinearConfig::new(interface.action.encoding().width(), width).init(device, rng),
-        transformer: TransformerConfig::new(times)
-            .with_width(width)
-            .with_layers(layers)
-            .with_heads(heads)
-            .with_dropout(dropout)
-            .init(device, rng),
-        head: LinearConfig::new(width, interface.action.outputs()).init(device, rng),
     }
 }
 
@@ -201,18 +250,60 @@ impl DecisionTransformer {
     }
 }
 
-struct Cloning<'a> {
+/// A policy in training: all steps count the same.
+pub struct TransformerLearner<'a> {
     set: &'a TrainingSet<'a>,
     input: Vec<f32>,
     /// Every step that may end a window: its episode and its time.
     steps: Vec<(u32, u32)>,
-    config: &'a TransformerPolicyConfig,
+    config: TransformerPolicyConfig,
+    sizes: Sizes,
     device: Device,
     seed: Seed,
     model: Trained<DecisionTransformer>,
 }
 
-impl Learner for Cloning<'_> {
+impl<'a> TransformerLearner<'a> {
+    /// Begins.
+    pub fn new(
+        set: &'a TrainingSet<'a>,
+        config: &TransformerPolicyConfig,
+        seed: Seed,
+        device: &Device,
+    ) -> Self {
+        let device = device.clone().autodiff();
+        let seed = seed.named("policy");
+        let labels = set.label_input();
+        let mut rng = seed.named("initialisation").rng();
+        let TransformerPolicyConfig { context, width, layers, heads, dropout, .. } = *config;
+        let sizes = Sizes { context, width, layers, heads, times: set.times() };
+        let model = Blank::of(sizes, dropout, set.interface).init(&device, &mut rng);
+        let optimizer = AdamWConfig::new()
+            .with_weight_decay(config.weight_decay)
+            .with_warmup_steps(config.warmup)
+            .with_max_norm(Some(config.max_norm));
+        TransformerLearner {
+            set,
+            input: set.labels.iter().map(|&label| labels.apply(f64::from(label))).collect(),
+            steps: set.places(),
+            config: config.clone(),
+            sizes,
+            device,
+            seed,
+            model: Trained::new(model, &optimizer, config.learning_rate),
+        }
+    }
+
+    /// What was learned.
+    pub fn policy(self, context: &Context<'_>) -> Policy {
+        let sizes = self.sizes;
+        let card = self.set.card(NAME, &sizes, self.set.label_input(), context);
+        let (model, device) = (self.model.into_module(), context.device.clone());
+        Policy::new(card, TransformerNetwork { model, sizes, device })
+    }
+}
+
+impl Learner for TransformerLearner<'_> {
     fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
         let TrainingSet { data, interface, .. } = *self.set;
         let seed = self.seed.indexed(step as u64);
@@ -240,9 +331,54 @@ impl Learner for Cloning<'_> {
     }
 }
 
+struct TransformerNetwork {
+    model: DecisionTransformer,
+    sizes: Sizes,
+    device: Device,
+}
+
+impl Network for TransformerNetwork {
+    fn to_safetensors(&self, key: &str, text: &str) -> Vec<u8> {
+        to_safetensors_with(&self.model, key, text)
+    }
+
+    fn agent(&self, card: &PolicyCard) -> Box<dyn Agent> {
+        let PolicyCard { interface, labels, discount, .. } = card.clone();
+        let labels = labels.expect("a policy that was trained on labels has a scale for them");
+        Box::new(self.transformer_agent(interface, labels, discount))
+    }
+}
+
+impl TransformerNetwork {
+    fn transformer_agent(
+        &self,
+        interface: Interface,
+        labels: LabelInput,
+        discount: f64,
+    ) -> TransformerAgent {
+        let model = self.model.valid();
+        TransformerAgent {
+            cache: model.transformer.cache(0, 3 * self.sizes.context),
+            model,
+            context: self.sizes.context,
+            device: self.device.clone(),
+            interface,
+            labels,
+            discount,
+            windows: Vec::new(),
+            episodes: Episodes::default(),
+        }
+    }
+}
+
 /// Acts as the policy says.
-pub struct TransformerAgent {
-    policy: TransformerPolicy,
+struct TransformerAgent {
+    model: DecisionTransformer,
+    context: usize,
+    device: Device,
+    interface: Interface,
+    labels: LabelInput,
+    discount: f64,
     cache: KeyValueCache,
     windows: Vec<Tokens>,
     episodes: Episodes,
@@ -259,11 +395,11 @@ struct Tokens {
 
 impl TransformerAgent {
     /// The parameters of the distributions over the next actions of some places.
-    fn outputs(&mut self, states: RowsIn, places: &[usize]) -> Vec<f32> {
-        let TransformerPolicy { model, labels, context, .. } = &self.policy;
-        let device = Device::flex();
-        let asked = places.iter().map(|&place| labels.apply(self.episodes.target(place))).collect();
-        let label = floats(model.label.forward(column(asked, &device)));
+    fn outputs(&mut self, states: RowsIn, places: &[usize]) -> Result<Vec<f32>, Error> {
+        let asked = self.episodes.targets(places)?;
+        let TransformerAgent { model, labels, context, device, .. } = self;
+        let asked = asked.into_iter().map(|target| labels.apply(target)).collect();
+        let label = floats(model.label.forward(column(asked, device)));
         let state = floats(model.state.forward(states));
         let width = label.len() / places.len().max(1);
         // Places that extend their window by as many tokens go through the network together.
@@ -273,7 +409,7 @@ impl TransformerAgent {
             let mut tokens = Vec::new();
             if window.steps.len() >= *context {
                 // Full: start again with the newer half.
-                window.steps.drain(..window.steps.len() - context / 2);
+                window.steps.drain(..window.steps.len() - *context / 2);
                 self.cache.clear(place);
             }
             let cached = self.cache.length(place);
@@ -302,11 +438,11 @@ impl TransformerAgent {
             groups[group].times.extend(times);
             groups[group].members.push((at, place));
         }
-        let actions = self.policy.interface.action.outputs();
+        let actions = self.interface.action.outputs();
         let mut outputs = vec![0.0; places.len() * actions];
         for Group { count, tokens, times, members } in groups {
             let rows = times.len();
-            let tokens = Tensor::from_data(TensorData::new(tokens, [rows, width]), &device);
+            let tokens = Tensor::from_data(TensorData::new(tokens, [rows, width]), &*device);
             let sequences: Vec<usize> = members.iter().map(|(_, place)| *place).collect();
             let extended = model.transformer.extend(tokens, &times, &sequences, &mut self.cache);
             let states: Vec<u32> =
@@ -316,15 +452,15 @@ impl TransformerAgent {
                 outputs[at * actions..(at + 1) * actions].copy_from_slice(read);
             }
         }
-        outputs
+        Ok(outputs)
     }
 
     /// The actions that were then taken in those places.
     fn took(&mut self, actions: CellsRef<'_>, places: &[usize]) {
-        let TransformerPolicy { model, interface, .. } = &self.policy;
+        let TransformerAgent { model, interface, .. } = self;
         let rows: Vec<usize> = (0..places.len()).collect();
         let taken = Column { encoding: interface.action.encoding(), cells: actions, rows: &rows };
-        let tokens = floats(model.action.forward(encode(&[taken], &Device::flex())));
+        let tokens = floats(model.action.forward(encode(&[taken], &self.device)));
         let width = tokens.len() / places.len().max(1);
         for (&place, token) in places.iter().zip(tokens.chunks_exact(width)) {
             let window = &mut self.windows[place];
@@ -346,8 +482,7 @@ struct Group {
 
 impl Agent for TransformerAgent {
     fn begin(&mut self, place: usize, target: f64, seed: Seed) {
-        let remaining = Remaining::new(target, self.policy.discount);
-        self.episodes.begin(place, remaining, seed);
+        self.episodes.begin(place, Remaining::new(target, self.discount), seed);
         if place >= self.windows.len() {
             self.windows.resize_with(place + 1, Tokens::default);
             self.cache.grow(place + 1);
@@ -356,20 +491,35 @@ impl Agent for TransformerAgent {
         self.cache.clear(place);
     }
 
-    fn act(&mut self, observations: CellsRef<'_>, places: &[usize], actions: &mut Cells) {
-        let encoding = &self.policy.interface.observation;
+    fn act(
+        &mut self,
+        observations: CellsRef<'_>,
+        places: &[usize],
+        actions: &mut Cells,
+    ) -> Result<(), Error> {
+        self.interface.check_places(observations, places, actions)?;
+        let encoding = &self.interface.observation;
         let seen = Column { encoding, cells: observations, rows: places };
-        let states = encode(&[seen], &Device::flex());
-        let outputs = self.outputs(states, places);
+        let states = encode(&[seen], &self.device);
+        let outputs = self.outputs(states, places)?;
         let before = actions.len();
-        self.episodes.draw(&self.policy.interface.action, &outputs, places, actions);
+        self.episodes.draw(&self.interface.action, &outputs, places, actions)?;
         let mut chosen = Cells::empty(actions.cell_type());
         chosen.extend_from(actions.view(), before..actions.len());
         self.took(chosen.view(), places);
+        Ok(())
     }
 
-    fn reward(&mut self, place: usize, reward: f32) {
-        self.episodes.reward(place, reward);
+    fn reward(&mut self, place: usize, reward: f32) -> Result<(), Error> {
+        self.episodes.reward(place, reward)
+    }
+
+    fn end(&mut self, place: usize) {
+        self.episodes.end(place);
+        if let Some(window) = self.windows.get_mut(place) {
+            *window = Tokens::default();
+            self.cache.clear(place);
+        }
     }
 }
 
@@ -377,7 +527,6 @@ impl Agent for TransformerAgent {
 mod tests {
     use super::*;
     use crate::fixtures::discrete;
-    use esper_data::Provenance;
 
     /// Acting sees exactly what training saw: at every step of an episode, with its own actions and what is left of its
     /// return, the agent's outputs are those of the window that training would cut there.
@@ -385,22 +534,20 @@ mod tests {
     fn acting_and_training_see_the_same_tokens() {
         let lengths = [11, 3];
         let steps = 14;
-        let seen = (0..steps as u8 + 2).map(|at| at * 7 % 5).collect();
-        let taken = (0..steps as u8).map(|at| at * 5 % 3).collect();
-        let rewards = (0..steps).map(|at| (at % 4) as f32 - 1.0).collect();
-        let data = discrete([5, 3], lengths.to_vec(), seen, taken, rewards, Provenance::default());
+        let seen: Vec<u8> = (0..steps as u8 + 2).map(|at| at * 7 % 5).collect();
+        let taken: Vec<u8> = (0..steps as u8).map(|at| at * 5 % 3).collect();
+        let rewards: Vec<f32> = (0..steps).map(|at| (at % 4) as f32 - 1.0).collect();
+        let data = discrete([5, 3], &lengths, &seen, &taken, &rewards, &[]);
         let interface = Interface::of(&data);
         let labels = data.returns_to_go(1.0);
         let input = LabelInput::of(&labels, &data, &[0, 1]);
         let seen: Vec<f32> = labels.iter().map(|&label| input.apply(f64::from(label))).collect();
-        let mut config =
-            crate::config::Config::preset(crate::config::Preset::Quick, None).transformer;
-        (config.width, config.context) = (16, 4);
-        let device = Device::flex().autodiff();
-        let model = network(&config, &interface, 11, &device, &mut Seed::new(1).rng());
-        let policy =
-            TransformerPolicy { model, interface, labels: input, discount: 1.0, context: 4 };
-        let mut agent = policy.agent();
+        let device = crate::fixtures::cpu();
+        let sizes = Sizes { context: 4, width: 16, layers: 3, heads: 1, times: 11 };
+        let blank = Blank::of(sizes, 0.0, &interface);
+        let model = blank.init(&device.clone().autodiff(), &mut Seed::new(1).rng());
+        let network = TransformerNetwork { model, sizes, device: device.clone() };
+        let mut agent = network.transformer_agent(interface.clone(), input, 1.0);
         let mut windows_seen = Vec::new();
         for episode in 0..2 {
             let start = data.episode_steps(episode).start;
@@ -413,15 +560,15 @@ mod tests {
             places.reverse();
             let rows: Vec<usize> =
                 places.iter().map(|&e| data.episode_observations(e).start + time).collect();
-            let states = policy.interface.states(&data, &rows, &Device::flex());
-            let outputs = agent.outputs(states, &places);
+            let states = interface.states(&data, &rows, &device);
+            let outputs = agent.outputs(states, &places).unwrap();
             for (&episode, outputs) in places.iter().zip(outputs.chunks_exact(3)) {
                 let length = agent.windows[episode].steps.len();
                 windows_seen.push(length);
                 let window = Window { episode, start: time + 1 - length, end: time };
-                let model = policy.model.valid();
+                let model = network.model.valid();
                 let noise = &mut Noise::new(0);
-                let (whole, _) = model.forward(&data, &policy.interface, &seen, &[window], noise);
+                let (whole, _) = model.forward(&data, &interface, &seen, &[window], noise);
                 let whole = floats(whole);
                 for (acting, training) in outputs.iter().zip(&whole[whole.len() - 3..]) {
                     assert!((acting - training).abs() < 1e-4, "step {time} of {episode}");
@@ -433,7 +580,7 @@ mod tests {
                 taken.iter().map(|&step| data.actions().category(step) as u8).collect();
             agent.took(Cells::Byte(cells).view(), &places);
             for (&place, &step) in places.iter().zip(&taken) {
-                agent.reward(place, data.rewards()[step]);
+                agent.reward(place, data.rewards()[step]).unwrap();
             }
         }
         assert_eq!(windows_seen.iter().max(), Some(&4));

@@ -6,31 +6,44 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use esper_data::{Checksums, DataError, Dataset, LabelColumns, PendingFile};
+use esper_data::{Checksums, Dataset, LabelColumns, PendingFile, StepLabels};
+use esper_nn::{Device, DeviceName};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use toml::Table;
 
 use super::checkpoint::{self, When};
-use super::{EventFile, Labelled, Method, Outcome, Plan, Policy, PolicyKind};
-use crate::config::Config;
+use super::{EventFile, Labelled, Outcome, Plan};
+use crate::Registry;
 use crate::error::Error;
-use crate::policy::{LabelInput, MlpPolicy, Support, TransformerPolicy};
-use crate::relabel::Findings;
+use crate::methods::{Curve, Findings};
+use crate::policy::Policy;
+use crate::settings::part;
 use crate::training::{Checkpoint, Monitor};
-use crate::trajectories::Interface;
-use crate::value::{ActorPolicy, QPolicy, Ranges};
+
+/// The version of a run folder's layout. Folders of another are refused.
+const FORMAT: u32 = 2;
 
 /// What was trained on what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
+    /// The version of the folder's layout.
+    pub format: u32,
     /// The version of the program.
     pub version: String,
-    /// How the policy came about.
-    pub method: Method,
-    /// What was trained on labels, if there were any.
-    pub policy: PolicyKind,
+    /// The name of the method.
+    pub method: String,
+    /// The method's name in a report.
+    pub title: String,
+    /// What tells the method from others of the same name, if anything does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// What was trained on labels, if there is a choice of that.
+    pub policy: Option<String>,
     /// What decided everything random.
     pub seed: u64,
+    /// Where tensors were.
+    pub device: String,
     /// What it was trained on.
     pub data: DataId,
 }
@@ -40,6 +53,9 @@ pub struct Manifest {
 pub struct DataId {
     /// The task, if it is a named one.
     pub task: Option<String>,
+    /// The version of the task's rules.
+    #[serde(default)]
+    pub task_version: Option<u32>,
     /// Its steps.
     pub steps: usize,
     /// Its episodes.
@@ -53,6 +69,7 @@ impl DataId {
     pub fn of(data: &Dataset) -> Self {
         DataId {
             task: data.metadata().task.clone(),
+            task_version: data.metadata().task_version,
             steps: data.steps(),
             episodes: data.episodes(),
             checksums: Checksums::of(data),
@@ -67,22 +84,12 @@ pub struct Summary {
     pub train_seconds: f64,
     /// What is known about the labels without the world.
     pub findings: Findings,
-}
-
-/// What acting needs beside the weights.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Agents {
-    /// How observations and actions enter the policy.
-    pub interface: Interface,
-    /// How labels do, if they do.
-    pub labels: Option<LabelInput>,
-    /// Which targets it can be asked for, if it can be asked.
-    pub support: Option<Support>,
-    /// The times that a transformer has embeddings of.
-    pub times: usize,
-    /// What the outputs of an actor stand for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ranges: Option<Ranges>,
+    /// What of its metrics a report draws.
+    pub curves: Vec<Curve>,
+    /// The target that was chosen from the data alone; `None` for methods that cannot be asked.
+    pub offline_target: Option<f64>,
+    /// Discount factor γ that labels and targets stand for.
+    pub discount: f64,
 }
 
 /// Means of what was measured over some steps of training.
@@ -120,7 +127,6 @@ const METRICS: &str = "metrics.jsonl";
 const LABELS: &str = "labels.parquet";
 const LABELLED: &str = "labelled.json";
 const POLICY: &str = "policy.safetensors";
-const AGENT: &str = "agent.json";
 const SUMMARY: &str = "training.json";
 const CHECKPOINTS: &str = "checkpoints";
 
@@ -133,7 +139,7 @@ impl RunFolder {
     pub fn create(path: &Path, plan: &Plan, data: &DataId) -> Result<Self, Error> {
         let folder = Self::at(path);
         if folder.path.join(MANIFEST).exists() {
-            return Err(Error::Data(DataError::Exists(path.to_owned())));
+            return Err(Error::RunExists(path.to_owned()));
         }
         if !is_free(path) {
             let path = path.display();
@@ -143,7 +149,7 @@ impl RunFolder {
         }
         folder.make(&folder.path.join(CHECKPOINTS))?;
         folder.write(CONFIG, plan.config.to_toml().as_bytes())?;
-        folder.write_json(MANIFEST, &Manifest::of(plan, data))?;
+        folder.write_json(MANIFEST, &Manifest::of(plan, data)?)?;
         Ok(folder)
     }
 
@@ -159,19 +165,53 @@ impl RunFolder {
                 "{path} is not a run's folder: it has no {MANIFEST}; `esper train` makes one"
             )));
         }
+        folder.check_format()?;
         Ok(folder)
+    }
+
+    /// Whether there is a run in a folder, of whatever version.
+    pub fn is_run(path: &Path) -> bool {
+        path.join(MANIFEST).exists()
+    }
+
+    /// Folders of other versions are refused with a sentence.
+    fn check_format(&self) -> Result<(), Error> {
+        /// What tells which layout a folder has; the first had no number.
+        #[derive(Deserialize)]
+        struct Layout {
+            #[serde(default = "first")]
+            format: u32,
+            #[serde(default)]
+            version: String,
+        }
+        fn first() -> u32 {
+            1
+        }
+        let Layout { format, version } = self.read_json(MANIFEST)?;
+        if format == FORMAT {
+            return Ok(());
+        }
+        Err(Error::Run(format!(
+            "{} was made by version {version} of esper and has the layout {format} of a run's folder; version {} reads \
+             layout {FORMAT}: train again, or use the version that made it",
+            self.path.display(),
+            env!("CARGO_PKG_VERSION")
+        )))
     }
 
     /// Opens a run to go on with it, if it is the same: plan, data and version.
     pub fn resume(path: &Path, plan: &Plan, data: &DataId) -> Result<Self, Error> {
         let mut folder = Self::open(path)?;
-        let (theirs, ours) = (folder.manifest()?, Manifest::of(plan, data));
-        let same_config = plan.used(folder.config()?) == plan.used(plan.config.clone());
+        let (theirs, ours) = (folder.manifest()?, Manifest::of(plan, data)?);
+        let sections = plan.sections();
+        let same_config = part(&folder.settings()?, &sections) == plan.config.part(&sections);
         let different = match () {
             () if theirs.version != ours.version => "version of the program",
             () if theirs.method != ours.method => "method",
+            () if theirs.identity != ours.identity => "file of labels",
             () if theirs.policy != ours.policy => "policy",
             () if theirs.seed != ours.seed => "seed",
+            () if theirs.device != ours.device => "device",
             () if theirs.data != ours.data => "data",
             () if !same_config => "configuration",
             () => {
@@ -195,14 +235,15 @@ impl RunFolder {
         self.read_json(MANIFEST)
     }
 
-    /// The settings.
-    pub fn config(&self) -> Result<Config, Error> {
-        let text = self.read(CONFIG)?;
-        let text = String::from_utf8(text).map_err(|_| self.damaged(CONFIG, "it is no text"))?;
-        let config: Config =
-            toml::from_str(&text).map_err(|error| self.damaged(CONFIG, error.message()))?;
-        config.check()?;
-        Ok(config)
+    /// The settings, as a TOML document.
+    pub fn config_text(&self) -> Result<String, Error> {
+        String::from_utf8(self.read(CONFIG)?).map_err(|error| self.damaged(CONFIG, error))
+    }
+
+    /// The settings; whoever they are for.
+    fn settings(&self) -> Result<Table, Error> {
+        let text = self.config_text()?;
+        text.parse().map_err(|error: toml::de::Error| self.damaged(CONFIG, error))
     }
 
     /// Whether the training is complete.
@@ -223,38 +264,50 @@ impl RunFolder {
 
     /// Keeps everything that came of the training.
     pub fn complete(&self, data: &Dataset, outcome: &Outcome) -> Result<Summary, Error> {
-        let Outcome { labels, policy, support, times, seconds } = outcome;
-        if support.is_some() {
-            let clusters = labels.clusters.as_ref();
-            let columns = LabelColumns {
-                labels: &labels.values,
-                clusters: clusters.map(|clusters| (clusters.width(), clusters.probabilities())),
-            };
-            columns.write(data, &self.path.join(LABELS), true)?;
-            self.write_json(LABELLED, &Labelled::of(data, labels))?;
+        let Outcome { learned, seconds } = outcome;
+        let support = learned.support();
+        if let Some(labels) = &learned.labels {
+            // Labels that nobody can ask for tell nothing.
+            if support.is_some() {
+                let clusters = labels.clusters.as_ref();
+                let columns = LabelColumns {
+                    labels: &labels.values,
+                    clusters: clusters.map(|clusters| (clusters.width(), clusters.probabilities())),
+                };
+                columns.write(data, &self.path.join(LABELS), true)?;
+                self.write_json(LABELLED, &Labelled::of(data, labels))?;
+            }
+            for (name, weights) in &labels.models {
+                self.write(&format!("{name}.safetensors"), weights)?;
+            }
         }
-        for (name, weights) in &labels.models {
-            self.write(&format!("{name}.safetensors"), weights)?;
-        }
-        self.write(POLICY, &policy.to_safetensors())?;
-        let agents = Agents {
-            interface: policy.interface().clone(),
-            labels: policy.labels().copied(),
-            support: support.clone(),
-            times: *times,
-            ranges: match policy {
-                Policy::Actor(policy) => Some(policy.ranges().clone()),
-                _ => None,
-            },
+        learned.policy.write(&self.policy_path())?;
+        let summary = Summary {
+            train_seconds: self.before + seconds,
+            findings: learned.findings(),
+            curves: learned.curves.clone(),
+            offline_target: support.map(|support| support.offline_target()),
+            discount: learned.policy.card().discount,
         };
-        self.write_json(AGENT, &agents)?;
-        let summary =
-            Summary { train_seconds: self.before + seconds, findings: labels.findings.clone() };
         self.write_json(SUMMARY, &summary)?;
         // Complete: nothing to go on with any more.
         let checkpoints = self.path.join(CHECKPOINTS);
         fs::remove_dir_all(&checkpoints).map_err(|error| failed(&checkpoints, error))?;
         Ok(summary)
+    }
+
+    /// Where the policy is, when the training is complete.
+    pub fn policy_path(&self) -> PathBuf {
+        self.path.join(POLICY)
+    }
+
+    /// The labels of its data, by row; `None` for methods without.
+    pub fn labels(&self, data: &Dataset) -> Result<Option<StepLabels>, Error> {
+        let path = self.path.join(LABELS);
+        if !path.exists() {
+            return Ok(None);
+        }
+        Ok(Some(StepLabels::read(&path, data)?))
     }
 
     /// What its labels came out like; `None` for methods without, and while it is not complete.
@@ -271,10 +324,9 @@ impl RunFolder {
             return Ok(Vec::new());
         }
         let text = String::from_utf8(self.read(METRICS)?);
-        let text = text.map_err(|_| self.damaged(METRICS, "it is no text"))?;
-        let record = |line: &str| {
-            serde_json::from_str(line).map_err(|error| self.damaged(METRICS, &error.to_string()))
-        };
+        let text = text.map_err(|error| self.damaged(METRICS, error))?;
+        let record =
+            |line: &str| serde_json::from_str(line).map_err(|error| self.damaged(METRICS, error));
         text.lines().map(record).collect()
     }
 
@@ -289,43 +341,10 @@ impl RunFolder {
         Ok(events)
     }
 
-    /// The policy, and which targets it can be asked for, if it can be asked.
-    pub fn policy(&self) -> Result<(Policy, Option<Support>), Error> {
+    /// The policy, on a device.
+    pub fn policy(&self, registry: &Registry, device: &Device) -> Result<Policy, Error> {
         self.summary()?;
-        let (manifest, config) = (self.manifest()?, self.config()?);
-        let Agents { interface, labels, support, times, ranges } = self.read_json(AGENT)?;
-        let weights = self.read(POLICY)?;
-        if manifest.method == Method::Cql {
-            if let Some(ranges) = ranges {
-                let config = &config.cql_continuous;
-                let actor = ActorPolicy::from_safetensors(&weights, config, interface, ranges)?;
-                return Ok((Policy::Actor(actor), support));
-            }
-            let values = QPolicy::from_safetensors(&weights, &config.cql, interface)?;
-            return Ok((Policy::Values(values), support));
-        }
-        let labels = labels.ok_or_else(|| self.damaged(AGENT, "it says nothing of labels"))?;
-        let discount = config.discount;
-        let policy = match manifest.policy {
-            PolicyKind::Mlp => Policy::Mlp(MlpPolicy::from_safetensors(
-                &weights,
-                &config.mlp,
-                interface,
-                labels,
-                discount,
-            )?),
-            PolicyKind::Transformer => {
-                Policy::Transformer(Box::new(TransformerPolicy::from_safetensors(
-                    &weights,
-                    &config.transformer,
-                    interface,
-                    labels,
-                    discount,
-                    times,
-                )?))
-            }
-        };
-        Ok((policy, support))
+        Policy::load(&self.policy_path(), registry, device)
     }
 
     /// Metrics that came after the last checkpoint are forgotten: they will come again. The time it took counts.
@@ -361,7 +380,7 @@ impl RunFolder {
 
     fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
         let bytes = self.read(name)?;
-        serde_json::from_slice(&bytes).map_err(|error| self.damaged(name, &error.to_string()))
+        serde_json::from_slice(&bytes).map_err(|error| self.damaged(name, error))
     }
 
     /// Writes a file in one step: it is there whole, or as it was.
@@ -378,8 +397,12 @@ impl RunFolder {
         self.write(name, &bytes)
     }
 
-    fn damaged(&self, name: &str, reason: &str) -> Error {
-        Error::Run(format!("{} cannot be read: {reason}", self.path.join(name).display()))
+    fn damaged(
+        &self,
+        name: &str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        Error::Damaged { path: self.path.join(name), source: source.into() }
     }
 }
 
@@ -417,14 +440,19 @@ impl Monitor for RunFolder {
 }
 
 impl Manifest {
-    fn of(plan: &Plan, data: &DataId) -> Self {
-        Manifest {
+    fn of(plan: &Plan, data: &DataId) -> Result<Self, Error> {
+        let (about, policy) = (plan.about(), plan.policy_name());
+        Ok(Manifest {
+            format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            method: plan.method,
-            policy: plan.policy,
+            title: about.title(policy).to_owned(),
+            method: about.name,
+            identity: plan.method.identity()?,
+            policy: policy.map(str::to_owned),
             seed: plan.seed,
+            device: DeviceName::of(&plan.device).to_string(),
             data: data.clone(),
-        }
+        })
     }
 }
 
@@ -436,6 +464,6 @@ fn is_free(path: &Path) -> bool {
     names.is_empty() || ours && names.iter().any(|name| name == CHECKPOINTS)
 }
 
-fn failed(path: &Path, error: std::io::Error) -> Error {
-    Error::Run(format!("{}: {error}", path.display()))
+fn failed(path: &Path, source: std::io::Error) -> Error {
+    Error::Io { path: path.to_owned(), source }
 }

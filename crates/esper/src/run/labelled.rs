@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use esper_data::Dataset;
+use esper_data::{Dataset, Moments};
 use serde::{Deserialize, Serialize};
 
-use crate::relabel::Labels;
-use crate::relabel::esper::Clusters;
-use crate::statistics::mean_and_error;
+use crate::methods::Labels;
+use crate::methods::esper::Clusters;
 
 /// The labels of a run beside what is known about the episodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,14 +98,14 @@ impl Labelled {
         let range = [lowest, if highest > lowest { highest } else { lowest + 1.0 }];
         let label = |step: usize| f64::from(labels.values[step]);
         let first_steps = (0..data.episodes()).map(|episode| data.episode_steps(episode).start);
-        let names = data.provenance().names.clone();
+        let names = data.behaviours().to_vec();
         let names = if names.is_empty() { vec![String::new()] } else { names };
         let makers: BTreeSet<usize> =
             (0..data.episodes()).map(|episode| maker(data, episode)).collect();
         let present: Vec<usize> = makers.into_iter().collect();
         Labelled {
             first: Histogram::of(first_steps.map(label), range),
-            all: Histogram::of((0..data.steps()).map(label), range),
+            all: Histogram::of(data.step_rows().map(label), range),
             behaviours: present
                 .iter()
                 .filter_map(|&at| behaviour(data, &labels.values, &returns, at, &names[at]))
@@ -131,7 +130,7 @@ impl Histogram {
 
 /// The number of the behaviour that made an episode.
 fn maker(data: &Dataset, episode: usize) -> usize {
-    data.provenance().of_episode.get(episode).copied().map_or(0, usize::from)
+    data.behaviour(episode).unwrap_or(0)
 }
 
 fn behaviour(
@@ -146,7 +145,7 @@ fn behaviour(
     if episodes.is_empty() {
         return None;
     }
-    let mean = |values: Vec<f64>| mean_and_error(&values).0;
+    let mean = |values: Vec<f64>| Moments::of(values.iter().copied()).mean;
     let label = |step: usize| f64::from(labels[step]);
     let first = |episode: &usize| label(data.episode_steps(*episode).start);
     let over_steps = |&episode: &usize| mean(data.episode_steps(episode).map(label).collect());
@@ -216,14 +215,11 @@ fn cluster_use(
 mod tests {
     use super::*;
     use crate::fixtures::discrete;
-    use esper_data::Provenance;
 
     /// Three episodes of two steps: one of `a`, which returns 1; two of `b`, which return 0 and 4.
     fn data() -> Dataset {
-        let provenance =
-            Provenance { names: vec!["a".to_owned(), "b".to_owned()], of_episode: vec![0, 1, 1] };
-        let rewards = vec![0.0, 1.0, 0.0, 0.0, 0.0, 4.0];
-        discrete([2, 2], vec![2, 2, 2], vec![0; 9], vec![0; 6], rewards, provenance)
+        let rewards = [0.0, 1.0, 0.0, 0.0, 0.0, 4.0];
+        discrete([2, 2], &[2, 2, 2], &[0; 9], &[0; 6], &rewards, &["a", "b", "b"])
     }
 
     #[test]

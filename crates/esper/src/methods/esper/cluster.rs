@@ -12,16 +12,16 @@
 //! gradient of L(φ) is turned round, and weighed with β_adv, where it reaches the clusters.
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use esper_nn::{
-    AdamWConfig, GumbelSoftmax, GumbelSoftmaxConfig, Lstm, LstmConfig, Mlp, MlpConfig, Noise,
-    gather_rows, scale_gradient, squared_error,
+    AdamWConfig, Device, GumbelSoftmax, GumbelSoftmaxConfig, Lstm, LstmConfig, Mlp, MlpConfig,
+    Noise, gather_rows, scale_gradient, squared_error,
 };
 
+use super::settings::ClusterConfig;
 use super::transition::TransitionPredictor;
-use crate::config::ClusterConfig;
 use crate::error::Error;
-use crate::relabel::Context;
+use crate::methods::Context;
 use crate::training::{Kept, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, Trajectories};
 
@@ -145,32 +145,14 @@ pub(crate) fn train_clusters(
     config: &ClusterConfig,
     phase: &str,
 ) -> Result<Theta, Error> {
-    let device = Device::flex().autodiff();
-    let seed = context.seed.named(phase);
-    let mut rng = seed.named("initialisation").rng();
-    let Context { interface, .. } = context;
-    let clusters = ClusterModel::new(config, interface, &device, &mut rng);
-    let inputs = interface.observation.width() + config.rep_size;
-    let actions = hidden_layers(config, inputs, interface.action.outputs(), config.layers)
-        .init(&device, &mut rng);
-    let theta = Theta { clusters, actions: ActionPredictor { mlp: actions } };
-    let phi = TransitionPredictor::new(config, interface, &device, &mut rng);
-    let optimizer = AdamWConfig::new().with_weight_decay(config.weight_decay);
-    let mut learner = Adversaries {
-        context,
-        config,
-        device,
-        seed,
-        theta: Trained::new(theta, &optimizer, config.learning_rate),
-        phi: Trained::new(phi, &optimizer, config.transition_learning_rate),
-    };
+    let mut learner = ClusterLearner::new(context, config, phase);
     let schedule = Schedule { steps: config.steps, decay: config.decay };
     train(&mut learner, phase, schedule, context.monitor)?;
     Ok(learner.theta.into_module())
 }
 
 /// The cluster model and the transition predictor, which learn against each other.
-struct Adversaries<'a> {
+pub struct ClusterLearner<'a> {
     context: &'a Context<'a>,
     config: &'a ClusterConfig,
     device: Device,
@@ -179,7 +161,32 @@ struct Adversaries<'a> {
     phi: Trained<TransitionPredictor>,
 }
 
-impl Learner for Adversaries<'_> {
+impl<'a> ClusterLearner<'a> {
+    /// Begins; the phase names the random stream.
+    pub fn new(context: &'a Context<'a>, config: &'a ClusterConfig, phase: &str) -> Self {
+        let device = context.device.clone().autodiff();
+        let seed = context.seed.named(phase);
+        let mut rng = seed.named("initialisation").rng();
+        let interface = context.interface;
+        let clusters = ClusterModel::new(config, interface, &device, &mut rng);
+        let inputs = interface.observation.width() + config.rep_size;
+        let actions = hidden_layers(config, inputs, interface.action.outputs(), config.layers)
+            .init(&device, &mut rng);
+        let theta = Theta { clusters, actions: ActionPredictor { mlp: actions } };
+        let phi = TransitionPredictor::new(config, interface, &device, &mut rng);
+        let optimizer = AdamWConfig::new().with_weight_decay(config.weight_decay);
+        ClusterLearner {
+            context,
+            config,
+            device,
+            seed,
+            theta: Trained::new(theta, &optimizer, config.learning_rate),
+            phi: Trained::new(phi, &optimizer, config.transition_learning_rate),
+        }
+    }
+}
+
+impl Learner for ClusterLearner<'_> {
     fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
         let Context { data, interface, split, .. } = *self.context;
         let ClusterConfig { batch, truncate, beta_act, beta_adv, .. } = *self.config;
@@ -222,23 +229,20 @@ impl Learner for Adversaries<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Preset};
-    use crate::fixtures::discrete;
-    use esper_data::{Provenance, Seed};
+    use crate::fixtures::{cpu, discrete};
+    use esper_data::Seed;
 
     /// Cutting gradients does not cut values: a cluster sums up the whole rest of its trajectory either way.
     #[test]
     fn truncation_is_for_gradients_only() {
-        let lengths = vec![9, 1, 4, 7, 4];
+        let lengths = [9, 1, 4, 7, 4];
         let steps: usize = lengths.iter().sum();
-        let seen = (0..steps + lengths.len()).map(|at| (at % 5) as u8).collect();
-        let taken = (0..steps).map(|at| (at % 2) as u8).collect();
-        let rewards = vec![0.0; steps];
-        let data = discrete([5, 2], lengths, seen, taken, rewards, Provenance::default());
+        let seen: Vec<u8> = (0..steps + lengths.len()).map(|at| (at % 5) as u8).collect();
+        let taken: Vec<u8> = (0..steps).map(|at| (at % 2) as u8).collect();
+        let data = discrete([5, 2], &lengths, &seen, &taken, &vec![0.0; steps], &[]);
         let interface = Interface::of(&data);
-        let mut config = Config::preset(Preset::Quick, None).cluster;
-        config.hidden = 8;
-        let device = Device::flex().autodiff();
+        let config = ClusterConfig { hidden: 8, ..ClusterConfig::default() };
+        let device = cpu().autodiff();
         let model = ClusterModel::new(&config, &interface, &device, &mut Seed::new(0).rng());
         let batch = Trajectories::new(&data, &interface, &[0, 1, 2, 3, 4], &device);
         let logits = |truncate: usize| -> Vec<f32> {

@@ -1,49 +1,8 @@
-//! From observed returns to labels.
+//! What a training tells a report: what is known about labels without the world, and which curves to draw.
 
-mod cloning;
-pub mod esper;
-mod observed;
-
-use esper_data::{Dataset, Seed};
 use serde::{Deserialize, Serialize};
 
-pub use cloning::Cloning;
-pub use observed::Observed;
-
-use crate::error::Error;
-use crate::training::Monitor;
-use crate::trajectories::{Interface, Split};
-
-/// What a relabeller is given.
-pub struct Context<'a> {
-    /// The episodes.
-    pub data: &'a Dataset,
-    /// How they enter networks.
-    pub interface: &'a Interface,
-    /// Which of them to learn from. All of them are labelled.
-    pub split: &'a Split,
-    /// How much a reward counts for less a step later.
-    pub discount: f64,
-    /// Decides everything random.
-    pub seed: Seed,
-    /// Who follows it.
-    pub monitor: &'a dyn Monitor,
-}
-
-/// What a policy is asked for at every step of the data, and how that came about.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Labels {
-    /// One a step.
-    pub values: Vec<f32>,
-    /// The episodes that a policy is to imitate; all of them if nothing is said.
-    pub episodes: Option<Vec<usize>>,
-    /// The probabilities of all clusters at every step, if the method has clusters.
-    pub clusters: Option<esper::Clusters>,
-    /// What is known about them without the world.
-    pub findings: Findings,
-    /// Weights that were learned on the way, as safetensors, by name.
-    pub models: Vec<(&'static str, Vec<u8>)>,
-}
+use super::esper::Clustering;
 
 /// What is known about labels without the world.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,15 +10,50 @@ pub struct Findings {
     /// How labels compare with the returns of episodes that were not learned from.
     pub calibration: Option<LabelCalibration>,
     /// What the clusters are like; `None` for methods without.
-    pub clustering: Option<esper::Clustering>,
+    pub clustering: Option<Clustering>,
     /// Clusterings that were tried and not taken, in order.
-    pub rejected: Vec<esper::Clustering>,
+    pub rejected: Vec<Clustering>,
+    /// Whatever else a method measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measures: Vec<Measure>,
 }
 
-/// A way to label the steps of a data set.
-pub trait Relabel {
-    /// Labels every step.
-    fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error>;
+/// Something that a method measured, for people to read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measure {
+    /// What it is.
+    pub name: String,
+    /// How much.
+    pub value: f64,
+}
+
+/// A metric of training that a report draws.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// What it is called.
+    pub label: String,
+    /// The phase it was recorded in.
+    pub phase: String,
+    /// The metric.
+    pub metric: String,
+    /// A metric of the same phase that is taken off it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub less: Option<String>,
+    /// What to know about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<String>,
+}
+
+impl Curve {
+    /// A metric of a phase, under a name for people.
+    pub fn new(
+        label: impl Into<String>,
+        phase: impl Into<String>,
+        metric: impl Into<String>,
+    ) -> Self {
+        let (label, phase, metric) = (label.into(), phase.into(), metric.into());
+        Curve { label, phase, metric, less: None, words: None }
+    }
 }
 
 /// How labels compare with returns of held-out episodes.

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::Config;
+use super::{Config, key, put};
 use crate::error::Error;
 
 impl Config {
@@ -10,9 +10,7 @@ impl Config {
     pub fn changes_from(&self, other: &Config) -> Vec<String> {
         let flat = |config: &Config| {
             let mut pairs = Vec::new();
-            if let Ok(table) = Table::try_from(config) {
-                flatten("", &table, &mut pairs);
-            }
+            flatten("", &config.table, &mut pairs);
             pairs
         };
         let theirs = flat(other);
@@ -21,20 +19,20 @@ impl Config {
 
     /// Changes what a TOML document says, then what `key=value` pairs say (`cluster.beta_act=0.02`).
     pub fn changed(&self, document: Option<&str>, pairs: &[String]) -> Result<Self, Error> {
-        let mut table = Table::try_from(self).map_err(|error| Error::Config(error.to_string()))?;
+        let mut config = self.clone();
         if let Some(document) = document {
             let changes: Table = document
                 .parse()
                 .map_err(|error| Error::Config(format!("the configuration is no TOML: {error}")))?;
-            merge(&mut table, changes, "")?;
+            merge(&mut config.table, changes, "")?;
         }
         for pair in pairs {
-            merge(&mut table, parse_pair(pair)?, "")?;
+            merge(&mut config.table, parse_pair(pair)?, "")?;
         }
-        let config: Config = table
-            .try_into()
-            .map_err(|error: toml::de::Error| Error::Config(one_line(&error.to_string())))?;
-        config.check()?;
+        for section in config.sections.clone().iter() {
+            let resolved = (section.resolve)(config.section(section.name))?;
+            put(&mut config.table, section.name, resolved);
+        }
         Ok(config)
     }
 }
@@ -61,12 +59,10 @@ fn parse_pair(pair: &str) -> Result<Table, Error> {
 
 /// Puts changes into a table that has an entry for everything there is.
 fn merge(table: &mut Table, changes: Table, path: &str) -> Result<(), Error> {
-    for (key, value) in changes {
-        let full = format!("{path}{key}");
-        match (table.get_mut(&key), value) {
-            (Some(Value::Table(inner)), Value::Table(changes)) => {
-                merge(inner, changes, &format!("{full}."))?;
-            }
+    for (name, value) in changes {
+        let full = key(path, &name);
+        match (table.get_mut(&name), value) {
+            (Some(Value::Table(inner)), Value::Table(changes)) => merge(inner, changes, &full)?,
             (Some(Value::Table(inner)), _) => {
                 let known = keys(inner);
                 return Err(Error::Config(format!("{full} is a section; it has {known}")));
@@ -77,15 +73,21 @@ fn merge(table: &mut Table, changes: Table, path: &str) -> Result<(), Error> {
                     "there is no setting {full}; there are {known}"
                 )));
             }
+            (Some(old), value) if !fits(old, &value) => {
+                let (old_kind, new_kind) = (old.type_str(), value.type_str());
+                return Err(Error::Config(format!(
+                    "{full} is {old}, of type {old_kind}; it cannot be {value}, of type {new_kind}"
+                )));
+            }
             (Some(old), value) => *old = value,
         }
     }
     Ok(())
 }
 
-/// A message of several lines as one.
-fn one_line(message: &str) -> String {
-    message.split_whitespace().collect::<Vec<_>>().join(" ")
+/// Whether a value is of the type of another; a whole number is a number, too.
+fn fits(old: &Value, new: &Value) -> bool {
+    old.same_type(new) || (old.is_float() && new.is_integer())
 }
 
 fn keys(table: &Table) -> String {
@@ -94,11 +96,12 @@ fn keys(table: &Table) -> String {
 
 /// Every setting of a table as `key=value`.
 fn flatten(prefix: &str, table: &Table, pairs: &mut Vec<String>) {
-    for (key, value) in table {
+    for (name, value) in table {
+        let full = key(prefix, name);
         match value {
-            Value::Table(table) => flatten(&format!("{prefix}{key}."), table, pairs),
-            Value::String(text) => pairs.push(format!("{prefix}{key}={text}")),
-            other => pairs.push(format!("{prefix}{key}={other}")),
+            Value::Table(table) => flatten(&full, table, pairs),
+            Value::String(text) => pairs.push(format!("{full}={text}")),
+            other => pairs.push(format!("{full}={other}")),
         }
     }
 }
@@ -106,11 +109,17 @@ fn flatten(prefix: &str, table: &Table, pairs: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Preset, TransitionInput};
+    use crate::Registry;
+    use crate::methods::esper::{ClusterConfig, ReturnsConfig, TransitionInput};
+    use crate::settings::Preset;
+
+    fn quick() -> Config {
+        Registry::default().config(Preset::Quick)
+    }
 
     fn changed(pairs: &[&str]) -> Result<Config, Error> {
         let pairs: Vec<String> = pairs.iter().map(|&pair| pair.to_owned()).collect();
-        Config::preset(Preset::Quick, Some("gambling")).changed(None, &pairs)
+        quick().changed(None, &pairs)
     }
 
     #[test]
@@ -118,12 +127,11 @@ mod tests {
         let config =
             changed(&["cluster.beta_act=1", "cluster.transition=history", "returns.scale = 2"])
                 .unwrap();
-        assert_eq!(config.cluster.beta_act, 1.0);
-        assert_eq!(config.cluster.transition, TransitionInput::History);
-        assert_eq!(config.returns.scale, 2.0);
-        assert_eq!(config.cluster.rep_size, 8);
+        let cluster = config.get::<ClusterConfig>().unwrap();
+        assert_eq!((cluster.beta_act, cluster.transition), (1.0, TransitionInput::History));
+        assert_eq!(config.get::<ReturnsConfig>().unwrap().scale, 2.0);
         // And back: what was changed is what differs.
-        let changes = config.changes_from(&Config::preset(Preset::Quick, Some("gambling")));
+        let changes = config.changes_from(&quick());
         assert_eq!(
             changes,
             ["cluster.beta_act=1.0", "cluster.transition=history", "returns.scale=2.0"]
@@ -134,39 +142,32 @@ mod tests {
 
     #[test]
     fn what_was_resolved_resolves_to_itself() {
-        for preset in [Preset::Quick, Preset::Paper] {
-            for task in [None, Some("gambling"), Some("twenty48")] {
-                let config = Config::preset(preset, task);
-                config.check().unwrap();
-                let again =
-                    Config::preset(Preset::Quick, None).changed(Some(&config.to_toml()), &[]);
-                let again = again.unwrap();
-                assert_eq!(again, config);
-            }
+        for preset in Preset::ALL {
+            let config = Registry::default().config(preset);
+            let again = quick().changed(Some(&config.to_toml()), &[]);
+            assert_eq!(again.unwrap(), config);
         }
     }
 
     #[test]
     fn wrong_settings_say_what_is_right() {
         for (pair, words) in [
-            ("cluster.beta", "there is no setting cluster.beta; there are"),
+            ("cluster.beta=1", "there is no setting cluster.beta; there are"),
             ("cluster", "write key=value"),
             ("cluster=3", "is a section"),
             ("cluster.beta=3", "rep_size"),
             ("cluster.rep_groups=3", "multiple"),
             ("mlp.steps=0", "from 1"),
-            ("mlp.steps=many", "mlp.steps"),
+            ("mlp.steps=many", "mlp.steps is 8000, of type integer"),
+            ("mlp.steps=-1", "mlp"),
+            ("mlp.steps=1.5", "mlp.steps"),
             ("mlp.hidden=1000000000", "to 8192"),
             ("cluster.rep_size=2048", "256"),
             ("cluster.transition=psychic", "history"),
             ("discount=nan", "from 0 to 1"),
+            ("colour=red", "there is no setting colour; there are discount"),
         ] {
-            let pair = if pair.contains('=') || pair == "cluster" {
-                pair.to_owned()
-            } else {
-                format!("{pair}=1")
-            };
-            let error = changed(&[&pair]).unwrap_err().to_string();
+            let error = changed(&[pair]).unwrap_err().to_string();
             assert!(error.contains(words), "{pair}: {error}");
         }
     }

@@ -1,22 +1,21 @@
 //! The clusters of every step of a data set.
 
 use burn::module::Module;
-use burn::tensor::Device;
-use esper_data::{Dataset, Rng};
+use esper_data::{Dataset, Rng, index_at};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use super::cluster::ClusterModel;
 use crate::error::Error;
-use crate::training::Monitor;
-use crate::trajectories::{Interface, Trajectories};
+use crate::methods::Context;
+use crate::trajectories::Trajectories;
 
 /// For every step the probabilities of its clusters, to within 1/255.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clusters {
     groups: usize,
     categories: usize,
-    /// `[steps, groups · categories]`, in units of 1/255.
+    /// `[rows, groups · categories]`, in units of 1/255.
     probabilities: Vec<u8>,
 }
 
@@ -37,18 +36,17 @@ impl Clusters {
     /// The clusters that a model gives to every step, in one pass over the data.
     pub(crate) fn assign(
         model: &ClusterModel,
-        data: &Dataset,
-        interface: &Interface,
+        context: &Context<'_>,
         groups: usize,
         categories: usize,
-        monitor: &dyn Monitor,
     ) -> Result<Self, Error> {
+        let Context { data, interface, device, monitor, .. } = *context;
         let model = model.valid();
         let width = groups * categories;
-        let mut probabilities = vec![0u8; data.steps() * width];
+        let mut probabilities = vec![0u8; data.rows() * width];
         let mut done = 0;
         for episodes in parts(data, 0..data.episodes(), STEPS_AT_ONCE) {
-            let batch = Trajectories::new(data, interface, &episodes, &Device::flex());
+            let batch = Trajectories::new(data, interface, &episodes, device);
             let rows: Vec<f32> = model
                 .probabilities(&batch)
                 .into_data()
@@ -96,12 +94,7 @@ impl Clusters {
         self.groups * self.categories
     }
 
-    /// The number of steps.
-    pub fn steps(&self) -> usize {
-        self.probabilities.len() / self.width()
-    }
-
-    /// All probabilities in units of 1/255: `[steps, width]`.
+    /// All probabilities in units of 1/255: `[rows, width]`.
     pub fn probabilities(&self) -> &[u8] {
         &self.probabilities
     }
@@ -176,12 +169,9 @@ impl Clusters {
 
 /// The column at a quantile (from 0 to 1) of a distribution.
 fn at_quantile(distribution: &[(u32, f64)], quantile: f64) -> u32 {
-    let mut left = quantile;
-    let found = distribution.iter().find(|(_, probability)| {
-        left -= probability;
-        left < 0.0
-    });
-    found.or(distribution.last()).map_or(0, |(column, _)| *column)
+    let found = index_at(distribution.iter().map(|(_, probability)| *probability), quantile);
+    let at = found.unwrap_or(distribution.len().saturating_sub(1));
+    distribution.get(at).map_or(0, |(column, _)| *column)
 }
 
 /// Every combination of one column a group, with its probability.
@@ -236,7 +226,7 @@ pub(crate) fn parts(
 mod tests {
     use super::*;
     use crate::fixtures::discrete;
-    use esper_data::{Provenance, Seed};
+    use esper_data::Seed;
 
     /// Weights 3 : 1 in one group; a certain category and an even split in two; two even splits.
     #[test]
@@ -262,8 +252,7 @@ mod tests {
     /// Two trajectories, of two steps and of one.
     #[test]
     fn a_trajectory_can_have_the_cluster_of_its_first_step() {
-        let nothing = Provenance::default();
-        let data = discrete([2, 2], vec![2, 1], vec![0; 5], vec![0; 3], vec![0.0; 3], nothing);
+        let data = discrete([2, 2], &[2, 1], &[0; 5], &[0; 3], &[0.0; 3], &[]);
         let mut clusters = Clusters::new(1, 2, vec![200, 55, 10, 245, 0, 255]);
         clusters.take_first(&data);
         assert_eq!(clusters.probabilities(), [200, 55, 200, 55, 0, 255]);

@@ -3,15 +3,15 @@
 //! > L(ψ) = ‖R_t - f_ψ(I, s_t, a_t)‖²
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use esper_data::Seed;
-use esper_nn::{AdamWConfig, Mlp, MlpConfig, Noise, SparseRows, squared_error};
+use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, SparseRows, squared_error};
 
 use super::clusters::{Clusters, parts};
-use crate::config::ReturnsConfig;
+use super::settings::ReturnsConfig;
 use crate::error::Error;
 use crate::features::Scale;
-use crate::relabel::Context;
+use crate::methods::Context;
 use crate::training::{Kept, Learner, Schedule, Trained, train};
 use crate::trajectories::StepRows;
 
@@ -35,12 +35,12 @@ impl ReturnPredictor {
         returns: &[f32],
     ) -> Result<Self, Error> {
         let phase = "returns";
-        let device = Device::flex().autodiff();
+        let device = context.device.clone().autodiff();
         let seed = context.seed.named(phase);
         let scale = if config.scale > 0.0 {
             Scale { mean: 0.0, deviation: config.scale }
         } else {
-            Scale::of(returns.iter().map(|&value| f64::from(value)))
+            Scale::of(context.data.step_rows().map(|row| f64::from(returns[row])))
         };
         let mlp = MlpConfig::new(context.interface.width() + clusters.width(), 1)
             .with_hidden(config.hidden)
@@ -60,8 +60,9 @@ impl ReturnPredictor {
         };
         let schedule = Schedule { steps: config.steps, decay: config.decay };
         train(&mut learner, phase, schedule, context.monitor)?;
-        let lowest = returns.iter().copied().fold(f32::INFINITY, f32::min);
-        let highest = returns.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let observed = || context.data.step_rows().map(|row| returns[row]);
+        let lowest = observed().fold(f32::INFINITY, f32::min);
+        let highest = observed().fold(f32::NEG_INFINITY, f32::max);
         Ok(ReturnPredictor { mlp: learner.mlp.into_module(), scale, range: [lowest, highest] })
     }
 
@@ -72,9 +73,9 @@ impl ReturnPredictor {
         clusters: &Clusters,
         samples: usize,
     ) -> Result<Vec<f32>, Error> {
-        let (mlp, device) = (self.mlp.valid(), Device::flex());
+        let (mlp, device) = (self.mlp.valid(), context.device);
         let data = context.data;
-        let mut labels = vec![0.0; data.steps()];
+        let mut labels = vec![0.0; data.rows()];
         let mut done = 0;
         for (part, episodes) in parts(data, 0..data.episodes(), STEPS_AT_ONCE).enumerate() {
             let steps = StepRows::of_episodes(data, &episodes);
@@ -89,7 +90,7 @@ impl ReturnPredictor {
             }
             let ends = (1..=weights.len() as u32).map(|row| row * clusters.groups() as u32);
             let drawn = SparseRows::new(clusters.width(), ends.collect(), columns);
-            let seen = context.interface.states_and_actions(data, &steps, &device);
+            let seen = context.interface.states_and_actions(data, &steps, device);
             let predicted: Vec<f32> = mlp
                 .forward(seen.gather(&repeated).with_ones(&drawn), &mut Noise::new(0))
                 .into_data()

@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
-use esper_data::Seed;
-use esper_nn::{AdamWConfig, Noise, gather_rows, squared_error};
+use burn::tensor::{Tensor, TensorData};
+use esper_data::{Moments, Seed};
+use esper_nn::{AdamWConfig, Device, Noise, gather_rows, squared_error};
 use serde::{Deserialize, Serialize};
 
 use super::cluster::Theta;
 use super::clusters::{Clusters, STEPS_AT_ONCE, parts};
+use super::settings::{ClusterConfig, EsperConfig, LeakageConfig};
 use super::transition::TransitionPredictor;
-use crate::config::{ClusterConfig, Config, LeakageConfig, Norm};
 use crate::error::Error;
-use crate::relabel::Context;
-use crate::statistics::mean_and_error;
+use crate::methods::Context;
+use crate::settings::Norm;
 use crate::training::{Kept, Learner, Schedule, Trained, train};
 use crate::trajectories::Trajectories;
 
@@ -22,7 +22,6 @@ use crate::trajectories::Trajectories;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Clustering {
     /// Which attempt it is, the first being 1; phases of later ones have its number in their names.
-    #[serde(default = "first_attempt")]
     pub attempt: usize,
     /// How much the clusters help to predict the next state.
     pub leakage: Leakage,
@@ -32,10 +31,8 @@ pub struct Clustering {
     pub clusters_used: usize,
     /// How many equally common clusters would be as hard to guess: e to the entropy.
     pub clusters_effective: f64,
-}
-
-fn first_attempt() -> usize {
-    1
+    /// Whether no leak was found, or only one that is tolerated.
+    pub clean: bool,
 }
 
 /// How much clusters help a fresh predictor to predict the next state of held-out trajectories.
@@ -76,20 +73,20 @@ pub(crate) fn phase_of(name: &str, attempt: usize) -> String {
 /// Measures a clustering on held-out trajectories.
 pub(crate) fn examine(
     context: &Context<'_>,
-    config: &Config,
+    config: &EsperConfig,
     theta: &Theta,
     clusters: &Clusters,
     attempt: usize,
 ) -> Result<Clustering, Error> {
     let phase = &phase_of("leakage", attempt);
     let leakage = leakage(context, config, clusters, phase)?;
-    let (theta, device) = (theta.valid(), Device::flex());
+    let (theta, device) = (theta.valid(), context.device);
     let seed = context.seed.named(phase).named("actions");
     let (mut rng, mut noise) = (seed.rng(), Noise::new(seed.named("noise").value()));
     let (mut action_sum, mut steps) = (0.0, 0);
     let mut counts: HashMap<Vec<u32>, usize> = HashMap::new();
     for episodes in held_out(context) {
-        let batch = Trajectories::new(context.data, context.interface, &episodes, &device);
+        let batch = Trajectories::new(context.data, context.interface, &episodes, device);
         let sampled = theta.clusters.sample(&batch, usize::MAX, &mut noise);
         let past = gather_rows(sampled, &batch.past(&mut rng));
         let predicted = theta.actions.forward(&batch, past, &mut noise);
@@ -110,24 +107,25 @@ pub(crate) fn examine(
         action_loss: action_sum / steps as f64,
         clusters_used: shares.filter(|&share| share >= 1e-3).count(),
         clusters_effective: entropies.iter().sum::<f64>().exp(),
+        clean: leakage.is_clean(config.leakage.tolerance),
     })
 }
 
 /// Trains a fresh predictor on the clusters, and sees how much they help it on held-out trajectories.
 fn leakage(
     context: &Context<'_>,
-    config: &Config,
+    config: &EsperConfig,
     clusters: &Clusters,
     phase: &str,
 ) -> Result<Leakage, Error> {
     let predictor = train_predictor(context, config, clusters, phase)?.valid();
-    let device = Device::flex();
+    let device = context.device;
     let mut rng = context.seed.named(phase).named("held-out").rng();
     let mut gains = Vec::new();
     let mut baseline_sum = 0.0;
     for episodes in held_out(context) {
-        let batch = Trajectories::new(context.data, context.interface, &episodes, &device);
-        let past = past_probabilities(clusters, &batch, &mut rng, &device);
+        let batch = Trajectories::new(context.data, context.interface, &episodes, device);
+        let past = past_probabilities(clusters, &batch, &mut rng, device);
         let (with_clusters, without) = predictor.forward(&batch, past, &mut Noise::new(0));
         let losses = row_losses(with_clusters, &batch.following);
         let baselines = row_losses(without, &batch.following);
@@ -142,18 +140,19 @@ fn leakage(
             baseline_sum += mean(&baselines);
         }
     }
-    let (mean, stderr) = mean_and_error(&gains);
-    Ok(Leakage { mean, stderr, baseline: baseline_sum / gains.len() as f64 })
+    let gain = Moments::of(gains.iter().copied());
+    let baseline = baseline_sum / gains.len() as f64;
+    Ok(Leakage { mean: gain.mean, stderr: gain.standard_error(), baseline })
 }
 
 /// A fresh predictor, trained on fixed clusters.
 fn train_predictor(
     context: &Context<'_>,
-    config: &Config,
+    config: &EsperConfig,
     clusters: &Clusters,
     phase: &str,
 ) -> Result<TransitionPredictor, Error> {
-    let device = Device::flex().autodiff();
+    let device = context.device.clone().autodiff();
     let seed = context.seed.named(phase);
     let sizes = ClusterConfig {
         // At evaluation batch norm goes by running means, which two kinds of input would share.
@@ -241,10 +240,7 @@ fn row_losses(predicted: Tensor<2>, following: &Tensor<2>) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Preset;
-    use crate::fixtures::discrete;
-    use crate::{Interface, Split, Unwatched};
-    use esper_data::Provenance;
+    use crate::fixtures::{Given, discrete};
     use rand::RngExt;
 
     #[test]
@@ -268,22 +264,21 @@ mod tests {
             telling.extend(probabilities(coin));
             silent.extend(probabilities(rng.random()));
         }
-        let (lengths, taken, rewards) = (vec![1; 2_000], vec![0; 2_000], vec![0.0; 2_000]);
-        let data = discrete([3, 2], lengths, states, taken, rewards, Provenance::default());
-        let (interface, seed) = (Interface::of(&data), Seed::new(1));
-        let split = Split::new(&data, 0.2, seed).unwrap();
-        let context = Context {
-            data: &data,
-            interface: &interface,
-            split: &split,
-            discount: 1.0,
-            seed,
-            monitor: &Unwatched,
+        let (lengths, taken, rewards) = ([1; 2_000], [0; 2_000], [0.0; 2_000]);
+        let given = Given::of(discrete([3, 2], &lengths, &states, &taken, &rewards, &[]), 1);
+        let config = EsperConfig {
+            cluster: ClusterConfig {
+                rep_size: 2,
+                rep_groups: 1,
+                hidden: 32,
+                ..ClusterConfig::default()
+            },
+            leakage: LeakageConfig::default(),
+            returns: Default::default(),
         };
-        let mut config = Config::preset(Preset::Quick, Some("gambling"));
-        (config.cluster.rep_size, config.cluster.hidden) = (2, 32);
         let measured = |probabilities| {
-            leakage(&context, &config, &Clusters::new(1, 2, probabilities), "leakage").unwrap()
+            let clusters = Clusters::new(1, 2, probabilities);
+            leakage(&given.context(), &config, &clusters, "leakage").unwrap()
         };
         // A fair coin: variance 1/4 in two of three features.
         let told = measured(telling);

@@ -7,37 +7,119 @@
 //! where the sum is over actions drawn uniformly and from the actor, weighed by how likely they were drawn, and α grows
 //! while the term is above its threshold τ. The actor maximises the lower critic and its own entropy.
 
+use std::sync::Arc;
+
 use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor, TensorData, activation};
+use burn::tensor::{Tensor, TensorData, activation};
 use esper_data::{Cells, CellsRef, Dataset, Rng, Seed, Space};
 use esper_nn::{
-    AdamWConfig, Mlp, MlpConfig, Noise, RowsIn, from_safetensors, mix, squared_error,
-    to_safetensors,
+    AdamWConfig, Device, Mlp, MlpConfig, Noise, RowsIn, mix, squared_error, to_safetensors_with,
 };
 use rand::RngExt;
+use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
 use super::goes_on;
 use crate::agent::Agent;
-use crate::config::CqlContinuousConfig;
 use crate::error::Error;
 use crate::features::{Column, encode};
-use crate::policy::{column, floats};
-use crate::statistics::normal;
-use crate::training::{Kept, Learner, Monitor, Schedule, Trained, train};
+use crate::methods::{Context, Curve, Learned};
+use crate::policy::{Loader, Network, Policy, PolicyCard, PolicyFile, column, floats};
+use crate::settings::check_range;
+use crate::training::{Kept, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
+
+crate::settings! {
+    /// Conservative Q-learning for real-valued actions, on top of soft actor-critic.
+    pub struct CqlContinuousConfig in "cql_continuous" {
+        /// Steps of training.
+        steps: usize = 10_000, paper: 100_000, within: 1..=1_000_000_000;
+        /// Batch size: transitions in a step.
+        batch: usize = 256, within: 1..=100_000;
+        /// Hidden width.
+        hidden: usize = 128, paper: 256, within: 1..=8192;
+        /// Hidden layers.
+        layers: usize = 2, within: 1..=64;
+        /// Learning rate of the actor.
+        actor_learning_rate: f64 = 1e-4, within: 0.0..=1.0;
+        /// Learning rate of the critics.
+        critic_learning_rate: f64 = 3e-4, within: 0.0..=1.0;
+        /// Learning rate of the temperature: how fast the worth of entropy is adjusted.
+        temperature_learning_rate: f64 = 1e-4, within: 0.0..=1.0;
+        /// Learning rate of α: how fast the worth of being conservative is adjusted.
+        alpha_learning_rate: f64 = 1e-4, within: 0.0..=1.0;
+        /// Discount factor γ of the values.
+        discount: f64 = 0.99, within: 0.0..=1.0;
+        /// τ: how far the target moves towards the critics in a step.
+        tau: f64 = 0.005, within: 0.0..=1.0;
+        /// What the conservative term is multiplied with.
+        conservative_weight: f64 = 5.0, within: 0.0..=1e9;
+        /// The term may be this large before it is taken more seriously.
+        alpha_threshold: f64 = 10.0, within: -1e9..=1e9;
+        /// Actions of each kind that the conservative term is estimated with.
+        action_samples: usize = 10, within: 1..=1000;
+    }
+}
+
+const KIND: &str = "actor";
+
+pub(super) const LOADER: Loader = Loader { kind: KIND, load };
+
+/// What acting needs to know of the network.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Sizes {
+    hidden: usize,
+    layers: usize,
+    ranges: Ranges,
+}
+
+/// Learns an actor with conservative critics.
+pub(super) fn learn(context: &Context<'_>) -> Result<Learned, Error> {
+    let config = context.config.get::<CqlContinuousConfig>()?;
+    let network = ActorNetwork::train(context, &config)?;
+    let CqlContinuousConfig { hidden, layers, .. } = config;
+    let sizes = Sizes { hidden, layers, ranges: network.ranges.clone() };
+    let card = PolicyCard::new(KIND, &sizes, context.interface, context.discount, context.origin);
+    Ok(Learned {
+        labels: None,
+        policy: Policy::new(card, network),
+        curves: vec![
+            Curve::new("TD loss", "values", "td_loss"),
+            Curve::new("conservative gap", "values", "conservative_gap"),
+            Curve::new("actor loss", "values", "actor_loss"),
+        ],
+    })
+}
+
+fn load(file: &PolicyFile, device: &Device) -> Result<Arc<dyn Network>, Error> {
+    let Sizes { hidden, layers, ranges } = file.network()?;
+    let interface = &file.card.interface;
+    check_range("", "the hidden width", &hidden, &(1..=8192))
+        .and_then(|()| check_range("", "the number of hidden layers", &layers, &(1..=64)))
+        .map_err(|error| file.problem(error.to_string()))?;
+    ranges.check(interface.action.encoding().space()).map_err(|words| file.problem(words))?;
+    let config =
+        network(hidden, layers, interface.observation.width(), 2 * interface.action.outputs());
+    file.expect_parameters(config.parameters())?;
+    let blank = config.init(&device.clone().autodiff(), &mut Seed::new(0).rng());
+    Ok(Arc::new(ActorNetwork { actor: file.fill(blank)?, ranges, device: device.clone() }))
+}
+
+fn network(hidden: usize, layers: usize, inputs: usize, outputs: usize) -> MlpConfig {
+    MlpConfig::new(inputs, outputs).with_hidden(hidden).with_layers(layers)
+}
 
 /// An actor that was trained with conservative critics.
 #[derive(Clone, Debug)]
-pub struct ActorPolicy {
+struct ActorNetwork {
     actor: Mlp,
-    interface: Interface,
     ranges: Ranges,
+    device: Device,
 }
 
 /// The lowest and the highest number of every cell of an action: what the actor's -1 and 1 stand for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ranges(Vec<[f32; 2]>);
+struct Ranges(Vec<[f32; 2]>);
 
 impl Ranges {
     /// What the data holds.
@@ -45,13 +127,24 @@ impl Ranges {
         let cells = data.metadata().action_space.cells();
         let numbers = data.actions().view();
         let range = |cell: usize| {
-            let column = || (0..data.steps()).map(|step| numbers.number(step * cells + cell));
+            let column = || data.step_rows().map(|step| numbers.number(step * cells + cell));
             let low = column().fold(f32::INFINITY, f32::min);
             let high = column().fold(f32::NEG_INFINITY, f32::max);
             // A number that never changes stays what it is.
             if high > low { [low, high] } else { [low - 1.0, low + 1.0] }
         };
         Ranges((0..cells).map(range).collect())
+    }
+
+    /// Whether they make sense for a space of actions.
+    fn check(&self, space: &Space) -> Result<(), String> {
+        let fits = matches!(space, Space::Box { .. }) && self.0.len() == space.cells();
+        let sound =
+            self.0.iter().all(|[low, high]| low.is_finite() && high.is_finite() && low < high);
+        match fits && sound {
+            true => Ok(()),
+            false => Err(format!("its ranges {:?} are not those of {space}", self.0)),
+        }
     }
 
     /// From -1..1 to the world's units.
@@ -129,7 +222,7 @@ fn distribution(actor: &Mlp, states: &RowsIn) -> [Tensor<2>; 2] {
 fn draw(actor: &Mlp, states: &RowsIn, rng: &mut Rng) -> Drawn {
     let [mean, log_deviation] = distribution(actor, states);
     let [rows, cells] = mean.dims();
-    let noise: Vec<f32> = (0..rows * cells).map(|_| normal(rng)).collect();
+    let noise: Vec<f32> = (0..rows * cells).map(|_| rng.sample(StandardNormal)).collect();
     let noise = Tensor::<2>::from_data(TensorData::new(noise, [rows, cells]), &mean.device());
     let actions = activation::tanh(mean + log_deviation.clone().exp() * noise.clone());
     // The density of tanh x is that of x divided by 1 - tanh² x.
@@ -139,21 +232,17 @@ fn draw(actor: &Mlp, states: &RowsIn, rng: &mut Rng) -> Drawn {
     Drawn { actions, log_probability: log_probability.sum_dim(1) }
 }
 
-impl ActorPolicy {
+impl ActorNetwork {
     /// Learns.
-    pub(crate) fn train(
-        data: &Dataset,
-        interface: &Interface,
-        config: &CqlContinuousConfig,
-        seed: Seed,
-        monitor: &dyn Monitor,
-    ) -> Result<Self, Error> {
-        let device = Device::flex().autodiff();
-        let seed = seed.named("values");
+    fn train(context: &Context<'_>, config: &CqlContinuousConfig) -> Result<Self, Error> {
+        let Context { data, interface, .. } = *context;
+        let device = context.device.clone().autodiff();
+        let seed = context.seed.named("values");
         let mut rng = seed.named("initialisation").rng();
         let (states, cells) = (interface.observation.width(), interface.action.outputs());
-        let mut mlp =
-            |inputs: usize, outputs: usize| network(config, inputs, outputs, &device, &mut rng);
+        let mut mlp = |inputs: usize, outputs: usize| {
+            network(config.hidden, config.layers, inputs, outputs).init(&device, &mut rng)
+        };
         let actor = mlp(states, 2 * cells);
         let critics = Critics { one: mlp(states + cells, 1), other: mlp(states + cells, 1) };
         let everything: Vec<usize> = (0..data.episodes()).collect();
@@ -172,60 +261,30 @@ impl ActorPolicy {
             temperature: scalar(config.temperature_learning_rate),
             alpha: scalar(config.alpha_learning_rate),
             config,
+            plain: context.device,
             device: device.clone(),
             seed,
         };
         let schedule = Schedule { steps: config.steps, decay: false };
-        train(&mut learner, "values", schedule, monitor)?;
+        train(&mut learner, "values", schedule, context.monitor)?;
         let Learning { actor, ranges, .. } = learner;
-        Ok(ActorPolicy { actor: actor.into_module(), interface: interface.clone(), ranges })
-    }
-
-    /// The weights.
-    pub fn to_safetensors(&self) -> Vec<u8> {
-        to_safetensors(&self.actor)
-    }
-
-    /// A policy from its weights and what is kept beside them.
-    pub(crate) fn from_safetensors(
-        bytes: &[u8],
-        config: &CqlContinuousConfig,
-        interface: Interface,
-        ranges: Ranges,
-    ) -> Result<Self, Error> {
-        let device = Device::flex().autodiff();
-        let (states, cells) = (interface.observation.width(), interface.action.outputs());
-        let blank = network(config, states, 2 * cells, &device, &mut Seed::new(0).rng());
-        Ok(ActorPolicy { actor: from_safetensors(blank, bytes)?, interface, ranges })
-    }
-
-    /// How observations and actions enter it.
-    pub fn interface(&self) -> &Interface {
-        &self.interface
-    }
-
-    /// What its outputs stand for.
-    pub fn ranges(&self) -> &Ranges {
-        &self.ranges
-    }
-
-    /// The policy as something that acts: by the mean.
-    pub fn agent(&self) -> Actor {
-        Actor { policy: ActorPolicy { actor: self.actor.valid(), ..self.clone() } }
+        Ok(ActorNetwork { actor: actor.into_module(), ranges, device: context.device.clone() })
     }
 }
 
-fn network(
-    config: &CqlContinuousConfig,
-    inputs: usize,
-    outputs: usize,
-    device: &Device,
-    rng: &mut Rng,
-) -> Mlp {
-    MlpConfig::new(inputs, outputs)
-        .with_hidden(config.hidden)
-        .with_layers(config.layers)
-        .init(device, rng)
+impl Network for ActorNetwork {
+    fn to_safetensors(&self, key: &str, text: &str) -> Vec<u8> {
+        to_safetensors_with(&self.actor, key, text)
+    }
+
+    fn agent(&self, card: &PolicyCard) -> Box<dyn Agent> {
+        Box::new(Actor {
+            actor: self.actor.valid(),
+            interface: card.interface.clone(),
+            ranges: self.ranges.clone(),
+            device: self.device.clone(),
+        })
+    }
 }
 
 struct Learning<'a> {
@@ -235,6 +294,8 @@ struct Learning<'a> {
     goes_on: Vec<bool>,
     ranges: Ranges,
     config: &'a CqlContinuousConfig,
+    /// Where tensors are, without gradients.
+    plain: &'a Device,
     device: Device,
     seed: Seed,
     actor: Trained<Mlp>,
@@ -271,7 +332,7 @@ impl Learning<'_> {
             (0..rows as u32).flat_map(|row| std::iter::repeat_n(row, samples)).collect();
         let here = states.gather(&repeated);
         let plain = |observations: &[usize]| {
-            self.interface.states(self.data, observations, &Device::flex()).gather(&repeated)
+            self.interface.states(self.data, observations, self.plain).gather(&repeated)
         };
         let actor = self.actor.module().valid();
         let after: Vec<usize> = drawn.observations.iter().map(|row| row + 1).collect();
@@ -320,7 +381,7 @@ impl Learner for Learning<'_> {
         let drawn = self.rows.draw(self.config.batch, &mut rng);
         let after: Vec<usize> = drawn.observations.iter().map(|row| row + 1).collect();
         let states = self.interface.states(self.data, &drawn.observations, &self.device);
-        let next = self.interface.states(self.data, &after, &Device::flex());
+        let next = self.interface.states(self.data, &after, self.plain);
         let actions = self.ranges.apply(self.data, &drawn.steps, &self.device);
         let scalar = |loss: &Tensor<1>| f64::from(loss.clone().into_scalar::<f32>());
 
@@ -375,19 +436,28 @@ impl Learner for Learning<'_> {
 }
 
 /// Takes the action in the middle of what the actor would do.
-pub struct Actor {
-    policy: ActorPolicy,
+struct Actor {
+    actor: Mlp,
+    interface: Interface,
+    ranges: Ranges,
+    device: Device,
 }
 
 impl Agent for Actor {
     fn begin(&mut self, _: usize, _: f64, _: Seed) {}
 
-    fn act(&mut self, observations: CellsRef<'_>, places: &[usize], actions: &mut Cells) {
-        let ActorPolicy { actor, interface, ranges } = &self.policy;
+    fn act(
+        &mut self,
+        observations: CellsRef<'_>,
+        places: &[usize],
+        actions: &mut Cells,
+    ) -> Result<(), Error> {
+        let Actor { actor, interface, ranges, device } = self;
+        interface.check_places(observations, places, actions)?;
         let encoding = &interface.observation;
         let seen = Column { encoding, cells: observations, rows: places };
-        let [mean, _] = distribution(actor, &encode(&[seen], &Device::flex()));
-        let Cells::Float(actions) = actions else { return };
+        let [mean, _] = distribution(actor, &encode(&[seen], device));
+        let Cells::Float(actions) = actions else { return Ok(()) };
         let bounds = match interface.action.encoding().space() {
             Space::Box { bounds: Some(bounds), .. } => bounds.clone(),
             _ => vec![[f32::NEG_INFINITY, f32::INFINITY]; ranges.0.len()],
@@ -397,7 +467,12 @@ impl Agent for Actor {
             let [low, high] = bounds[cell];
             actions.push(ranges.undo(cell, mean).max(low).min(high));
         }
+        Ok(())
     }
 
-    fn reward(&mut self, _: usize, _: f32) {}
+    fn reward(&mut self, _: usize, _: f32) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: usize) {}
 }

@@ -1,12 +1,12 @@
 //! The transition predictor: `p(s_{t+1} | s_t, a_t, I)`, or with all that came before in place of s_t and a_t.
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use esper_data::Rng;
-use esper_nn::{Lstm, LstmConfig, Mlp, Noise, RowsIn};
+use esper_nn::{Device, Lstm, LstmConfig, Mlp, Noise, RowsIn};
 
 use super::cluster::hidden_layers;
-use crate::config::{ClusterConfig, TransitionInput};
+use super::settings::{ClusterConfig, TransitionInput};
 use crate::trajectories::{Interface, Trajectories};
 
 /// Predicts the mean of the next observation; its distribution is normal with unit variance.

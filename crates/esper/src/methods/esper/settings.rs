@@ -1,0 +1,154 @@
+//! The settings of ESPER's first two phases.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::settings::{Config, Norm, check_range};
+
+crate::settings! {
+    /// Phase 1: adversarial clustering (Equations 2 and 3).
+    pub struct ClusterConfig in "cluster" {
+        /// Representation size: categories of all groups together.
+        rep_size: usize = 128, within: 2..=4096;
+        /// Representation groups: categorical variables that make up a cluster.
+        rep_groups: usize = 4, within: 1..=1024;
+        /// β_act: what reconstructing actions is worth.
+        beta_act: f64 = 0.05, within: 0.0..=1e9;
+        /// β_adv: what hiding the world's randomness is worth. Below zero clusters gain by telling it: that shows what
+        /// telling it does.
+        beta_adv: f64 = 1.0, within: -1e9..=1e9;
+        /// Steps of training.
+        steps: usize = 2_500, paper: 5_000, within: 1..=1_000_000_000;
+        /// Batch size: trajectories in a step.
+        batch: usize = 100, within: 1..=100_000;
+        /// Hidden width of all layers.
+        hidden: usize = 128, paper: 512, within: 1..=8192;
+        /// Hidden layers of the encoder, the action predictor and the transition predictor.
+        layers: usize = 2, within: 1..=64;
+        /// Normalisation of hidden layers.
+        normalization: Norm = Norm::Layer, paper: Norm::Batch;
+        /// Learning rate of encoder, memory and action predictor.
+        learning_rate: f64 = 5e-4, paper: 1e-4, within: 0.0..=1.0;
+        /// Learning rate of the transition predictor.
+        transition_learning_rate: f64 = 1e-3, paper: 5e-4, within: 0.0..=1.0;
+        /// Learning rate decay: whether learning rates fall to zero over the second half.
+        decay: bool = true, paper: false;
+        /// Weight decay.
+        weight_decay: f64 = 0.01, within: 0.0..=1e9;
+        /// Temperature of Gumbel-softmax.
+        temperature: f64 = 1.0, within: 1e-3..=1e9;
+        /// Straight-through Gumbel-softmax: whether samples are one-hot, with the gradient of the soft sample.
+        hard: bool = false;
+        /// What the transition predictor sees beside the cluster.
+        transition: TransitionInput = TransitionInput::Markov;
+        /// Truncated backpropagation: steps that gradients flow back through a trajectory.
+        truncate: usize = 1_000, within: 1..=1_000_000_000;
+        /// What has a cluster of its own.
+        assign: Assign = Assign::Step;
+        /// How many clusterings are tried, until one does not leak.
+        attempts: usize = 3, paper: 1, within: 1..=1000;
+    }
+    together check_groups
+}
+
+/// Groups divide the representation evenly.
+fn check_groups(config: &ClusterConfig) -> Result<(), Error> {
+    let ClusterConfig { rep_size, rep_groups, .. } = *config;
+    if !rep_size.is_multiple_of(rep_groups) {
+        return Err(Error::Config(format!(
+            "cluster.rep_size is {rep_size}; it has to be a multiple of cluster.rep_groups, {rep_groups}"
+        )));
+    }
+    // Probabilities are kept in units of 1/255: with more categories all of them could round to nothing.
+    check_range("", "cluster.rep_size / cluster.rep_groups", &(rep_size / rep_groups), &(2..=256))
+}
+
+crate::settings! {
+    /// How the leakage of a clustering is measured.
+    pub struct LeakageConfig in "leakage" {
+        /// Steps of training of the fresh predictor.
+        steps: usize = 600, paper: 1_000, within: 1..=1_000_000_000;
+        /// Its learning rate.
+        learning_rate: f64 = 1e-3, within: 0.0..=1.0;
+        /// Tolerance: the share of the world's randomness that clusters may tell and still count as clean.
+        tolerance: f64 = 0.02, within: 0.0..=1.0;
+    }
+}
+
+crate::settings! {
+    /// Phase 2: average returns of clusters (Equation 4).
+    pub struct ReturnsConfig in "returns" {
+        /// Steps of training.
+        steps: usize = 1_500, paper: 5_000, within: 1..=1_000_000_000;
+        /// Batch size: trajectories in a step.
+        batch: usize = 100, within: 1..=100_000;
+        /// Hidden width.
+        hidden: usize = 128, paper: 512, within: 1..=8192;
+        /// Hidden layers.
+        layers: usize = 2, within: 1..=64;
+        /// Normalisation of hidden layers.
+        normalization: Norm = Norm::Layer, paper: Norm::Batch;
+        /// Learning rate.
+        learning_rate: f64 = 1e-3, paper: 1e-4, within: 0.0..=1.0;
+        /// Learning rate decay: whether it falls to zero over the second half.
+        decay: bool = true, paper: false;
+        /// Weight decay.
+        weight_decay: f64 = 0.01, within: 0.0..=1e9;
+        /// Return scale: returns are divided by this; 0 standardises them by their mean and deviation.
+        scale: f64 = 0.0, within: 0.0..=1e9;
+        /// Draws of a cluster that a label is the mean of, where there are too many clusters to go through all of them.
+        samples: usize = 16, within: 1..=4096;
+    }
+}
+
+/// What has a cluster of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Assign {
+    /// Every step: that of the rest of its trajectory.
+    #[default]
+    Step,
+    /// Every trajectory: all of its steps have the cluster of the first, which sums up all of them. Near the end of a
+    /// trajectory little is left to tell by who acts.
+    Trajectory,
+}
+
+/// What the transition predictor sees beside the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransitionInput {
+    /// The state and the action.
+    Markov,
+    /// All states and actions so far, as the theorem asks.
+    History,
+}
+
+/// All that ESPER's first two phases go by.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EsperConfig {
+    pub(crate) cluster: ClusterConfig,
+    pub(crate) leakage: LeakageConfig,
+    pub(crate) returns: ReturnsConfig,
+}
+
+impl EsperConfig {
+    pub(crate) fn of(config: &Config) -> Result<Self, Error> {
+        Ok(EsperConfig { cluster: config.get()?, leakage: config.get()?, returns: config.get()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Preset, Settings};
+
+    /// The numbers of the paper's tables.
+    #[test]
+    fn the_paper_is_the_paper() {
+        let ClusterConfig { rep_size, rep_groups, beta_act, beta_adv, steps, .. } =
+            ClusterConfig::preset(Preset::Paper);
+        assert_eq!((rep_size, rep_groups, steps), (128, 4, 5_000));
+        assert_eq!((beta_act, beta_adv), (0.05, 1.0));
+        assert_eq!(ReturnsConfig::preset(Preset::Paper).steps, 5_000);
+    }
+}

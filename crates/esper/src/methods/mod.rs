@@ -1,0 +1,300 @@
+//! Methods: ways to get a policy out of logged data. Each is a file or a folder that owns its settings, its training, its
+//! loading, and what it has to tell a report; the [`Registry`](crate::Registry) lists them.
+//!
+//! Most methods are relabellers ([`Relabel`]): they say for every step what the behaviour that took it was worth, and a
+//! policy of a chosen kind is trained on that. Others ([`Method`]) learn a policy of their own kind.
+
+pub mod bc;
+pub mod cql;
+pub mod esper;
+mod findings;
+pub mod labels;
+pub mod rvs;
+
+pub use findings::{Curve, Findings, LabelCalibration, LabelGroup, Measure};
+
+use esper_data::{Dataset, Seed};
+use esper_nn::Device;
+
+use self::esper::Clusters;
+use crate::error::Error;
+use crate::policy::{Loader, Policy, PolicyKind, PolicyOrigin, Support, TrainingSet};
+use crate::settings::{Config, Section};
+use crate::training::Monitor;
+use crate::trajectories::{Interface, Split, StepRows};
+
+/// What a method is called, and what others than itself have to know about it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    /// Its name in commands, files and JSON.
+    pub name: String,
+    /// Its name in a report; the same as `name` if nothing is said.
+    pub title: String,
+    /// Other titles, by the policy that is trained on its labels.
+    pub titles: Vec<(String, String)>,
+    /// What it does, in half a sentence: "labels steps by …".
+    pub summary: String,
+}
+
+impl About {
+    /// A method of this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        let name = name.into();
+        About { title: name.clone(), name, ..About::default() }
+    }
+
+    /// Its name in a report.
+    pub fn titled(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// Its name in a report, when this policy is trained on its labels.
+    pub fn titled_with(mut self, policy: impl Into<String>, title: impl Into<String>) -> Self {
+        self.titles.push((policy.into(), title.into()));
+        self
+    }
+
+    /// What it does, in half a sentence.
+    pub fn summed_up(mut self, summary: impl Into<String>) -> Self {
+        self.summary = summary.into();
+        self
+    }
+
+    /// Its name in a report, with a policy.
+    pub fn title(&self, policy: Option<&str>) -> &str {
+        let special = self.titles.iter().find(|(of, _)| Some(of.as_str()) == policy);
+        special.map_or(&self.title, |(_, title)| title)
+    }
+}
+
+/// A way to get a policy out of logged data.
+///
+/// Whatever labels steps implements [`Relabel`] instead, and is a method by that.
+pub trait Method: Send + Sync {
+    /// What it is called.
+    fn about(&self) -> About;
+
+    /// The settings it owns.
+    fn sections(&self) -> Vec<Section>;
+
+    /// How its own kinds of policies are loaded; none where a policy of a chosen kind is trained on labels.
+    fn loaders(&self) -> Vec<Loader> {
+        Vec::new()
+    }
+
+    /// Whether a policy of a chosen kind is trained on labels.
+    fn takes_policy(&self) -> bool {
+        false
+    }
+
+    /// The phases that it goes through, as far as they are known beforehand; for telling how long it will take.
+    fn phases(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// What tells it from another method of the same name: a file's checksum, for example. A run is only gone on with
+    /// where it is the same.
+    fn identity(&self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    /// Whether there is any sense in training on this data.
+    fn check(&self, _data: &Dataset, _config: &Config) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Learns.
+    fn learn(&self, context: &Context<'_>) -> Result<Learned, Error>;
+}
+
+/// A way to label the steps of a data set: a relabeller.
+///
+/// A label says what the behaviour that took a step was worth on average; a policy is then trained to do what was done,
+/// given the label it was done under, and asked for a label when it acts.
+pub trait Relabel: Send + Sync {
+    /// What it is called.
+    fn about(&self) -> About;
+
+    /// The settings it owns; none if it has none.
+    fn sections(&self) -> Vec<Section> {
+        Vec::new()
+    }
+
+    /// Whether a policy that was trained on its labels can be asked for a return.
+    fn has_targets(&self) -> bool {
+        true
+    }
+
+    /// The phases that it goes through, as far as they are known beforehand; for telling how long it will take.
+    fn phases(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// What tells it from another relabeller of the same name: a file's checksum, for example.
+    fn identity(&self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    /// Whether there is any sense in labelling this data.
+    fn check(&self, _data: &Dataset, _config: &Config) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Labels every step.
+    fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error>;
+}
+
+impl<R: Relabel> Method for R {
+    fn about(&self) -> About {
+        Relabel::about(self)
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        Relabel::sections(self)
+    }
+
+    fn takes_policy(&self) -> bool {
+        true
+    }
+
+    fn phases(&self) -> Vec<&'static str> {
+        [Relabel::phases(self), vec!["policy"]].concat()
+    }
+
+    fn identity(&self) -> Result<Option<String>, Error> {
+        Relabel::identity(self)
+    }
+
+    fn check(&self, data: &Dataset, config: &Config) -> Result<(), Error> {
+        Relabel::check(self, data, config)
+    }
+
+    fn learn(&self, context: &Context<'_>) -> Result<Learned, Error> {
+        let seed = context.seed.named(&Relabel::about(self).name);
+        let labels = self.relabel(&Context { seed, ..*context })?;
+        context.imitate(labels, self.has_targets())
+    }
+}
+
+/// What a method is given.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The episodes.
+    pub data: &'a Dataset,
+    /// How they enter networks.
+    pub interface: &'a Interface,
+    /// Which of them to learn from. All of them are labelled.
+    pub split: &'a Split,
+    /// All settings.
+    pub config: &'a Config,
+    /// Discount factor γ.
+    pub discount: f64,
+    /// Decides everything random.
+    pub seed: Seed,
+    /// Where tensors are.
+    pub device: &'a Device,
+    /// Who follows it.
+    pub monitor: &'a dyn Monitor,
+    /// What is trained on labels.
+    pub policy: &'a dyn PolicyKind,
+    /// What a policy remembers of how it came about.
+    pub origin: &'a PolicyOrigin,
+}
+
+impl Context<'_> {
+    /// Steps back in time over what was observed: the sum of discounted rewards that followed each step, by row.
+    pub fn returns_to_go(&self) -> Vec<f32> {
+        self.data.returns_to_go(self.discount)
+    }
+
+    /// Labels beside the returns of held-out episodes.
+    pub fn calibration(&self, labels: &[f32]) -> LabelCalibration {
+        let returns = self.returns_to_go();
+        let held_out = StepRows::of_episodes(self.data, &self.split.held_out);
+        let pairs = held_out.steps.iter().map(|&step| (labels[step], returns[step]));
+        LabelCalibration::of(pairs.collect())
+    }
+
+    /// Trains a policy of the chosen kind on labels.
+    pub fn imitate(&self, labels: Labels, has_targets: bool) -> Result<Learned, Error> {
+        let data = self.data;
+        labels.check(data)?;
+        let everything: Vec<usize> = (0..data.episodes()).collect();
+        let set = TrainingSet {
+            data,
+            interface: self.interface,
+            labels: &labels.values,
+            episodes: labels.episodes.as_deref().unwrap_or(&everything),
+            discount: self.discount,
+            has_targets,
+        };
+        let policy = self.policy.train(&set, self)?;
+        let mut curves = labels.curves.clone();
+        curves.push(Curve::new("policy loss", "policy", "policy_loss"));
+        Ok(Learned { labels: Some(labels), policy, curves })
+    }
+}
+
+/// What a policy is asked for at every step of the data, and how that came about.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Labels {
+    /// One a step row ([`Dataset::rows`]).
+    pub values: Vec<f32>,
+    /// The episodes that a policy is to imitate; all of them if nothing is said.
+    pub episodes: Option<Vec<usize>>,
+    /// The probabilities of all clusters at every step, if the method has clusters.
+    pub clusters: Option<Clusters>,
+    /// What is known about them without the world.
+    pub findings: Findings,
+    /// Weights that were learned on the way, as safetensors, by name.
+    pub models: Vec<(&'static str, Vec<u8>)>,
+    /// What of its metrics a report draws.
+    pub curves: Vec<Curve>,
+}
+
+impl Labels {
+    /// Labels of which nothing else is known.
+    pub fn new(values: Vec<f32>) -> Self {
+        Labels { values, ..Labels::default() }
+    }
+
+    /// A relabeller may come from anywhere: there is a label for every step, and it is a number.
+    fn check(&self, data: &Dataset) -> Result<(), Error> {
+        let (found, rows) = (self.values.len(), data.rows());
+        if found != rows {
+            return Err(Error::Unsuitable(format!(
+                "there are {found} labels for {rows} steps of data"
+            )));
+        }
+        match data.step_rows().find(|&row| !self.values[row].is_finite()) {
+            None => Ok(()),
+            Some(row) => Err(Error::Unsuitable(format!(
+                "the label of step {row} is {}; labels have to be numbers",
+                self.values[row]
+            ))),
+        }
+    }
+}
+
+/// What came of learning.
+pub struct Learned {
+    /// The labels, and what is known about them; `None` for methods without.
+    pub labels: Option<Labels>,
+    /// What acts.
+    pub policy: Policy,
+    /// What of its metrics a report draws.
+    pub curves: Vec<Curve>,
+}
+
+impl Learned {
+    /// What is known about the labels without the world.
+    pub fn findings(&self) -> Findings {
+        self.labels.as_ref().map(|labels| labels.findings.clone()).unwrap_or_default()
+    }
+
+    /// Which targets the policy can be asked for, if it can be asked.
+    pub fn support(&self) -> Option<&Support> {
+        self.policy.card().support.as_ref()
+    }
+}

@@ -1,0 +1,261 @@
+//! A policy as one file: weights as safetensors, and in their metadata a card that says everything that acting needs.
+
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use esper_data::{CellsRef, PendingFile};
+use esper_nn::{Device, StoreError, metadata, stored_numbers};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{LabelInput, Network, Support};
+use crate::Registry;
+use crate::agent::Agent;
+use crate::error::Error;
+use crate::trajectories::Interface;
+
+/// The version of the card's layout. A reader refuses what it does not know.
+const FORMAT: u32 = 1;
+
+/// The key of the card in the file's metadata.
+const KEY: &str = "esper";
+
+/// A trained policy. Cheap to clone.
+#[derive(Clone)]
+pub struct Policy {
+    card: Arc<PolicyCard>,
+    network: Arc<dyn Network>,
+}
+
+/// Everything about a policy but its weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicyCard {
+    /// The version of this layout.
+    pub format: u32,
+    /// The version of the program that wrote it.
+    pub version: String,
+    /// The kind of network, which says how it is loaded.
+    pub kind: String,
+    /// How it came about.
+    pub origin: PolicyOrigin,
+    /// How observations and actions enter it: spaces and encodings.
+    pub interface: Interface,
+    /// How labels enter it, if they do.
+    pub labels: Option<LabelInput>,
+    /// Which targets it can be asked for, if it can be asked.
+    pub support: Option<Support>,
+    /// Discount factor γ that targets stand for.
+    pub discount: f64,
+    /// The sizes of the network, and whatever else its kind needs.
+    pub network: serde_json::Value,
+}
+
+/// How a policy came about.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PolicyOrigin {
+    /// The method's name.
+    pub method: String,
+    /// What decided everything random.
+    pub seed: u64,
+    /// The task whose data it was trained on, if it is a named one.
+    pub task: Option<String>,
+    /// The version of that task's rules.
+    #[serde(default)]
+    pub task_version: Option<u32>,
+    /// The settings it was trained with.
+    #[serde(default)]
+    pub settings: serde_json::Value,
+}
+
+/// Makes the network of a file on a device.
+pub type LoadNetwork = fn(&PolicyFile, &Device) -> Result<Arc<dyn Network>, Error>;
+
+/// How a kind of policy is loaded.
+#[derive(Clone, Copy)]
+pub struct Loader {
+    /// The kind.
+    pub kind: &'static str,
+    /// Makes the network.
+    pub load: LoadNetwork,
+}
+
+impl PolicyCard {
+    /// The card of a policy without labels.
+    pub fn new(
+        kind: &str,
+        network: &impl Serialize,
+        interface: &Interface,
+        discount: f64,
+        origin: &PolicyOrigin,
+    ) -> Self {
+        PolicyCard {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            kind: kind.to_owned(),
+            origin: origin.clone(),
+            interface: interface.clone(),
+            labels: None,
+            support: None,
+            discount,
+            network: serde_json::to_value(network).expect("sizes can always be written"),
+        }
+    }
+
+    /// Whether it makes sense; one that was read from a file may not.
+    fn check(&self) -> Result<(), String> {
+        self.interface.check()?;
+        if !(0.0..=1.0).contains(&self.discount) {
+            return Err(format!("the discount factor is {}", self.discount));
+        }
+        self.labels.as_ref().map_or(Ok(()), LabelInput::check)?;
+        self.support.as_ref().map_or(Ok(()), Support::check)
+    }
+}
+
+impl Policy {
+    /// A policy of a network and what there is to know about it.
+    pub fn new(card: PolicyCard, network: impl Network + 'static) -> Self {
+        Policy { card: Arc::new(card), network: Arc::new(network) }
+    }
+
+    /// Everything about it but its weights.
+    pub fn card(&self) -> &PolicyCard {
+        &self.card
+    }
+
+    /// The policy as something that acts.
+    pub fn agent(&self) -> Box<dyn Agent> {
+        self.network.agent(&self.card)
+    }
+
+    /// Action values Q(s, ·) of some rows of observations, `[rows, actions]`; `None` for policies that do not know any.
+    ///
+    /// # Panics
+    ///
+    /// May panic when an observation is outside its space.
+    pub fn action_values(&self, observations: CellsRef<'_>, rows: &[usize]) -> Option<Vec<f32>> {
+        self.network.action_values(&self.card, observations, rows)
+    }
+
+    /// The bytes of its file.
+    pub fn to_safetensors(&self) -> Vec<u8> {
+        let card = serde_json::to_string(self.card()).expect("a card can always be written");
+        self.network.to_safetensors(KEY, &card)
+    }
+
+    /// Writes its file; one that is there is replaced.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let mut file = PendingFile::create(path, true)?;
+        file.write_all(&self.to_safetensors())
+            .map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        Ok(file.finish()?)
+    }
+
+    /// Loads a policy from its file, onto a device. The registry knows how its kind is loaded.
+    ///
+    /// What does not make sense is an error that names the file: weights that are not finite, sizes and ranges that are
+    /// impossible, a kind that nobody knows.
+    pub fn load(path: &Path, registry: &Registry, device: &Device) -> Result<Self, Error> {
+        let bytes =
+            std::fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        Self::from_bytes(path, bytes, registry, device)
+    }
+
+    /// The policy in the bytes of a file; `path` is what errors call it.
+    pub fn from_bytes(
+        path: &Path,
+        bytes: Vec<u8>,
+        registry: &Registry,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        let file = PolicyFile::parse(path, bytes)?;
+        let loader = registry.loader(&file.card.kind).ok_or_else(|| {
+            file.problem(format!(
+                "it is a policy of kind `{}`, which is not known here",
+                file.card.kind
+            ))
+        })?;
+        let network = (loader.load)(&file, device)?;
+        Ok(Policy { card: Arc::new(file.card), network })
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Policy({} by {})", self.card.kind, self.card.origin.method)
+    }
+}
+
+/// A policy's file before its network is made.
+pub struct PolicyFile {
+    path: PathBuf,
+    /// Everything about it but its weights, checked.
+    pub card: PolicyCard,
+    /// The whole file.
+    pub bytes: Vec<u8>,
+}
+
+impl PolicyFile {
+    fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self, Error> {
+        let problem =
+            |problem: String| Error::PolicyFile { path: path.to_owned(), problem, source: None };
+        let text = metadata(&bytes, KEY).map_err(|error| in_file(path, error))?;
+        let text = text.ok_or_else(|| {
+            problem(
+                "it is no policy: its metadata has no entry `esper`; train again to make one"
+                    .to_owned(),
+            )
+        })?;
+        /// What tells which layout a card has.
+        #[derive(Deserialize)]
+        struct Layout {
+            format: u32,
+            version: String,
+        }
+        let damaged =
+            |error: serde_json::Error| problem(format!("its card cannot be read: {error}"));
+        let Layout { format, version } = serde_json::from_str(&text).map_err(damaged)?;
+        if format != FORMAT {
+            return Err(problem(format!(
+                "it was written by version {version} of esper, with a card of format {format}; this version reads {FORMAT}"
+            )));
+        }
+        let card: PolicyCard = serde_json::from_str(&text).map_err(damaged)?;
+        card.check().map_err(|words| problem(format!("its card makes no sense: {words}")))?;
+        Ok(PolicyFile { path: path.to_owned(), card, bytes })
+    }
+
+    /// Something is wrong with this file.
+    pub fn problem(&self, problem: impl Into<String>) -> Error {
+        Error::PolicyFile { path: self.path.clone(), problem: problem.into(), source: None }
+    }
+
+    /// What its kind keeps beside the weights.
+    pub fn network<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_value(self.card.network.clone())
+            .map_err(|error| self.problem(format!("its network is not described: {error}")))
+    }
+
+    /// Whether the file has as many numbers as a network of its sizes. To be asked before one is made: sizes that make no
+    /// sense would take all memory.
+    pub fn expect_parameters(&self, parameters: usize) -> Result<(), Error> {
+        let found = stored_numbers(&self.bytes).map_err(|error| in_file(&self.path, error))?;
+        if found == parameters {
+            return Ok(());
+        }
+        Err(self.problem(format!(
+            "its card describes a network of {parameters} numbers, but it holds {found}"
+        )))
+    }
+
+    /// The network of a blank one, or why not.
+    pub fn fill<M: burn::module::Module>(&self, blank: M) -> Result<M, Error> {
+        esper_nn::from_safetensors(blank, &self.bytes).map_err(|error| in_file(&self.path, error))
+    }
+}
+
+fn in_file(path: &Path, error: StoreError) -> Error {
+    Error::PolicyFile { path: path.to_owned(), problem: error.to_string(), source: Some(error) }
+}
