@@ -1,25 +1,42 @@
 //! What agents achieve when they are asked for a return.
 //!
-//! [`rollouts`] plays episodes, [`sweep`] asks for many targets and says how well the answers fit, [`Results`] puts
-//! several methods and seeds beside each other and beside the paper. [`LiveWorlds`] lends environments to
-//! [`esper::online`].
+//! [`rollouts`] plays episodes, [`evaluate`] asks a policy for many targets and says how well the answers fit. An
+//! [`Experiment`] does all of it: it collects a task's data, trains methods with seeds, evaluates them, and leaves [`Results`]
+//! in a folder; stopped, it goes on where it was.
 //!
-//! Nothing here knows of training.
+//! ```
+//! use esper_eval::{Experiment, Unobserved};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let folder = folder.path().join("gambling");
+//! let task = esper_tasks::task("gambling").expect("it is built in");
+//! let results = Experiment::new(task)?
+//!     .with_methods(["rvs", "bc"])?
+//!     .with_steps(2_000) // the task's own data has 100,000
+//!     .with_settings(None, &["mlp.steps=200".to_owned()])?
+//!     .with_seeds(1)
+//!     .run(&folder, &Unobserved)?;
+//! for method in &results.methods {
+//!     println!("{}: {:?}", method.title, method.offline_return);
+//! }
+//! # assert_eq!(results.methods[0].title, "return conditioning");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Nothing here draws or knows of the command line.
 
-mod paper;
-pub mod report;
-pub mod reproduction;
+mod error;
+mod evaluate;
+mod experiment;
 mod results;
 mod rollouts;
-mod sweep;
 pub mod text;
-mod worlds;
 
-pub use paper::{PAPER_SEEDS, paper_best_return};
+pub use error::EvalError;
+pub use evaluate::{Ask, Evaluation, SweepEntry, evaluate};
+pub use experiment::{Experiment, Observer, PlannedRun, Unobserved};
 pub use results::{
-    Comparison, DatasetSummary, MeanStd, MethodResults, Results, ResultsError, RunResults, Scaling,
-    ScalingEntry, run_name,
+    Comparison, DatasetSummary, MeanStd, MethodResults, PAPER_SEEDS, Results, ResultsError,
+    RunResults, Scaling, ScalingEntry, read_json, run_name, write_json,
 };
 pub use rollouts::{Achieved, Sweep, rollouts};
-pub use sweep::{Evaluation, SweepEntry, sweep};
-pub use worlds::LiveWorlds;

@@ -4,12 +4,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use esper::relabel::Findings;
+use esper::methods::{About, Curve, Findings};
+use esper_data::{DataError, Moments, PendingFile};
+use esper_tasks::Task;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::paper::paper_best_return;
-use crate::sweep::Evaluation;
+use crate::evaluate::Evaluation;
+use crate::text::percent;
+
+/// The seeds that the paper's numbers are over.
+pub const PAPER_SEEDS: usize = 3;
 
 /// A mean over seeds and the standard deviation around it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,10 +29,9 @@ impl MeanStd {
     /// Of some values; `None` if there are none.
     pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let values: Vec<f64> = values.collect();
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-        (count > 0.0).then(|| MeanStd { mean, std: variance.sqrt() })
+        let moments = Moments::of(values.iter().copied());
+        let of_some = MeanStd { mean: moments.mean, std: moments.population_std() };
+        (!values.is_empty()).then_some(of_some)
     }
 
     /// As the paper writes it: 0.81 (0.05). One seed deviates from nothing: 0.81.
@@ -62,6 +66,9 @@ pub struct RunResults {
     pub train_seconds: f64,
     /// What is known about the labels without the world.
     pub findings: Findings,
+    /// What of its metrics a report draws.
+    #[serde(default)]
+    pub curves: Vec<Curve>,
 }
 
 /// One method, over seeds.
@@ -69,6 +76,11 @@ pub struct RunResults {
 pub struct MethodResults {
     /// Its name.
     pub method: String,
+    /// Its name for people, with the policy in mind.
+    pub title: String,
+    /// What it does, in half a sentence.
+    #[serde(default)]
+    pub summary: String,
     /// Its policy; null for methods that have no choice of one.
     pub policy: Option<String>,
     /// Best over the sweep.
@@ -119,18 +131,27 @@ impl MethodResults {
         }
     }
 
+    /// Whether it can be asked for a return.
+    pub fn has_targets(&self) -> bool {
+        self.runs.iter().any(|run| run.evaluation.offline_target.is_some())
+    }
+
     /// Sums up the runs of a method.
-    pub fn of(task: &str, method: &str, policy: Option<&str>, runs: Vec<RunResults>) -> Self {
+    pub fn of(task: &Task, about: &About, policy: Option<&str>, runs: Vec<RunResults>) -> Self {
         let over =
             |value: fn(&RunResults) -> Option<f64>| MeanStd::of(runs.iter().filter_map(value));
         MethodResults {
-            method: method.to_owned(),
+            method: about.name.clone(),
+            title: about.title(policy).to_owned(),
+            summary: about.summary.clone(),
             policy: policy.map(str::to_owned),
             best_return: over(|run| Some(run.evaluation.best_return)),
             offline_return: over(|run| run.evaluation.offline_return),
             calibration_error: over(|run| run.evaluation.calibration_error),
             train_seconds: over(|run| Some(run.train_seconds)),
-            paper_best_return: paper_best_return(task, method, policy),
+            paper_best_return: task
+                .published(&about.name, policy)
+                .map(|published| MeanStd { mean: published.mean, std: published.std }),
             runs,
         }
     }
@@ -141,6 +162,9 @@ impl MethodResults {
 pub struct Comparison {
     /// The task.
     pub task: String,
+    /// The data set, if it is another than the task's first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataset: Option<String>,
     /// Steps of data.
     pub steps: u64,
     /// Where settings come from.
@@ -159,10 +183,16 @@ pub struct Comparison {
     /// Settings that differ from the preset's, as `key=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
+    /// A file of labels that is compared with the methods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<PathBuf>,
+    /// Where tensors are.
+    pub device: String,
 }
 
-/// Why a file of results cannot be read.
+/// Why a file of results cannot be read or written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ResultsError {
     /// It is not there, or cannot be opened.
     #[error("cannot read {}: {source}", path.display())]
@@ -173,23 +203,44 @@ pub enum ResultsError {
         source: std::io::Error,
     },
     /// It holds something else.
-    #[error("{} cannot be read: {source}", path.display())]
+    #[error("{} cannot be read: {source}; it may be of another version of esper", path.display())]
     Damaged {
         /// Which.
         path: PathBuf,
         /// Why.
         source: serde_json::Error,
     },
+    /// It cannot be written.
+    #[error("{}: {source}", path.display())]
+    Unwritable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It cannot take its name.
+    #[error(transparent)]
+    Pending(#[from] DataError),
 }
 
 /// Reads a JSON file.
-pub(crate) fn read_json<T: DeserializeOwned>(path: PathBuf) -> Result<T, ResultsError> {
+pub fn read_json<T: DeserializeOwned>(path: PathBuf) -> Result<T, ResultsError> {
     match fs::read(&path) {
         Err(source) => Err(ResultsError::Unreadable { path, source }),
         Ok(bytes) => {
             serde_json::from_slice(&bytes).map_err(|source| ResultsError::Damaged { path, source })
         }
     }
+}
+
+/// Writes a JSON file in one step: it is there whole, or as it was.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
+    let mut file = PendingFile::create(path, true)?;
+    serde_json::to_writer_pretty(&mut file, value).map_err(|error| ResultsError::Unwritable {
+        path: path.to_owned(),
+        source: error.into(),
+    })?;
+    Ok(file.finish()?)
 }
 
 impl Comparison {
@@ -199,6 +250,31 @@ impl Comparison {
     /// What is compared in a folder.
     pub fn read(folder: &Path) -> Result<Self, ResultsError> {
         read_json(folder.join(Self::FILE))
+    }
+
+    /// The command that makes it again.
+    pub fn command(&self) -> String {
+        let Comparison { task, steps, preset, methods, policy, seeds, episodes, .. } = self;
+        let mut command = format!("esper run {task}");
+        if let Some(fractions) = &self.fractions {
+            let shares: Vec<String> = fractions.iter().copied().map(percent).collect();
+            command += &format!(" --fractions {}", shares.join(","));
+        }
+        if let Some(dataset) = &self.dataset {
+            command += &format!(" --dataset {dataset}");
+        }
+        command += &format!(
+            " --methods {} --policy {policy} --seeds {seeds} --preset {preset} --steps {steps} --episodes {episodes}",
+            methods.join(",")
+        );
+        if let Some(labels) = &self.labels {
+            command += &format!(" --labels {}", labels.display());
+        }
+        if self.device != "cpu" {
+            command += &format!(" --device {}", self.device);
+        }
+        self.changes.iter().for_each(|change| command += &format!(" --set {change}"));
+        command
     }
 }
 

@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-use esper::relabel::esper::Leakage;
+use esper::methods::esper::Leakage;
 
 /// A whole number with separators: 1,000,000.
 pub fn count(number: usize) -> String {

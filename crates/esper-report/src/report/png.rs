@@ -40,13 +40,13 @@ mod tests {
         let figure = |name: &str| Figure {
             name: "f".to_owned(),
             title: "f".to_owned(),
-            series: vec![Series { colour: Colour::Esper, name: name.to_owned() }],
+            series: vec![Series { colour: Colour(0), name: name.to_owned() }],
             panels: vec![Panel {
                 height: 50.0,
                 x: Axis { label: None, low: 0.0, high: 1.0 },
                 y: Axis { label: None, low: 0.0, high: 1.0 },
                 marks: vec![Mark::Line {
-                    colour: Colour::Esper,
+                    colour: Colour(0),
                     points: vec![[0.0, 0.0], [1.0, 1.0]],
                     says: String::new(),
                 }],

@@ -1,18 +1,22 @@
 //! The paper's tables and figures from the folders that `esper reproduce` leaves, and what became of its claims.
 
 mod claims;
+mod run;
+
+pub use run::{PARTS, Part, Reproducer};
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use esper::methods::Curve;
+use esper_eval::text::number;
+use esper_eval::{Comparison, MeanStd, Results, ResultsError, RunResults, Scaling, read_json};
 use serde::{Deserialize, Serialize};
 
 use crate::report::{
-    Axis, Colour, Compared, Dot, Figure, Mark, Panel, Report, ReportError, Run, Scaled, Section,
-    Series, Verdicts,
+    Axis, Colour, Compared, Dot, Figure, Form, Mark, PAGE, Panel, Report, ReportError, Run, Scaled,
+    Section, Series, Verdicts, make_folder, write,
 };
-use crate::results::{Comparison, MeanStd, Results, RunResults, Scaling, read_json};
-use crate::text::number;
 
 /// What one seed achieved for a target of Figure 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,7 +82,7 @@ impl Agent {
     /// The agent of a seed, if it was trained to its end.
     fn of(betas: Betas, results: &RunResults, run: &Run) -> Option<Self> {
         let last_fifth = |metric: &str| {
-            let curve = run.curve("cluster", metric);
+            let curve = run.curve(&Curve::new(metric, "cluster", metric));
             let last = &curve[curve.len() - curve.len().div_ceil(5)..];
             MeanStd::of(last.iter().map(|point| point[1])).map(|losses| losses.mean)
         };
@@ -119,16 +123,6 @@ pub const WORTHS: [Betas; 9] = [
 /// Where the worths are.
 const BETA: &str = "beta";
 
-/// The tables, in the order of the page.
-const TABLES: [(&str, &str); 6] = [
-    ("gambling", "mlp"),
-    ("gambling", "transformer"),
-    ("connect-four", "mlp"),
-    ("connect-four", "transformer"),
-    ("twenty48", "mlp"),
-    ("twenty48", "transformer"),
-];
-
 /// What there is of a reproduction.
 pub struct Reproduction {
     /// Comparisons of methods.
@@ -159,7 +153,7 @@ impl Reproduction {
     /// Reads whatever parts a folder has.
     pub fn read(folder: &Path) -> Result<Self, ReportError> {
         let mut tables = Vec::new();
-        for (task, policy) in TABLES {
+        for (task, policy) in run::tables() {
             let path = folder.join(Self::table(task, policy));
             if path.join(Results::FILE).exists() {
                 tables.push(Compared::read(&path)?);
@@ -221,24 +215,19 @@ impl Reproduction {
 
     /// The parts that there are no results of, by the names that `esper reproduce --only` has for them.
     fn missing(&self) -> Vec<String> {
-        let done = |task: &str, policy: &str| {
-            let is = |of: &Compared| of.results.task == task && of.comparison.policy == policy;
-            self.tables.iter().any(is)
+        let done = |part: &Part| match part.does {
+            run::Does::Table { task, policy, .. } => {
+                let is = |of: &Compared| of.results.task == task && of.comparison.policy == policy;
+                self.tables.iter().any(is)
+            }
+            run::Does::Figure1 => !self.figure_1.is_empty(),
+            run::Does::Beta => {
+                WORTHS.iter().all(|of| self.agents.iter().any(|agent| agent.betas == *of))
+            }
+            run::Does::Scaling => self.scaled.is_some(),
         };
-        let tables = TABLES.iter().filter(|(task, policy)| !done(task, policy));
-        let mut missing: Vec<String> = tables
-            .map(|(task, policy)| match *policy {
-                "mlp" => (*task).to_owned(),
-                policy => format!("{task}-{policy}"),
-            })
-            .collect();
-        let others = [
-            ("figure1", self.figure_1.is_empty()),
-            ("beta", !WORTHS.iter().all(|of| self.agents.iter().any(|agent| agent.betas == *of))),
-            ("scaling", self.scaled.is_none()),
-        ];
-        missing.extend(others.iter().filter(|(_, none)| *none).map(|(name, _)| (*name).to_owned()));
-        missing
+        let missing = PARTS.iter().filter(|part| !done(part));
+        missing.map(|part| part.name.to_owned()).collect()
     }
 
     /// The one report on all of it.
@@ -281,8 +270,7 @@ impl Reproduction {
 
     /// The results of all parts, by the name that a repository keeps them under.
     pub fn documents(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
-        let mut sources: Vec<(String, PathBuf)> = TABLES
-            .iter()
+        let mut sources: Vec<(String, PathBuf)> = run::tables()
             .map(|(task, policy)| {
                 let name = Self::table(task, policy);
                 (format!("{name}.json"), folder.join(name).join(Results::FILE))
@@ -294,11 +282,43 @@ impl Reproduction {
         sources.push((Self::CLAIMS.to_owned(), folder.join(Self::CLAIMS)));
         let mut documents = Vec::new();
         for (name, path) in sources.into_iter().filter(|(_, path)| path.exists()) {
-            let bytes = fs::read(&path)
-                .map_err(|source| crate::results::ResultsError::Unreadable { path, source })?;
+            let bytes =
+                fs::read(&path).map_err(|source| ResultsError::Unreadable { path, source })?;
             documents.push((name, bytes));
         }
         Ok(documents)
+    }
+
+    /// Writes down what came of everything in a folder so far: the page, and what became of the claims.
+    pub fn conclude(folder: &Path) -> Result<Report, ReportError> {
+        let reproduction = Self::read(folder)?;
+        if !reproduction.agents.is_empty() {
+            esper_eval::write_json(&folder.join(Self::BETAS), &reproduction.agents)?;
+        }
+        let report = reproduction.report();
+        report.write_claims(folder)?;
+        report.write(&folder.join(PAGE))?;
+        Ok(report)
+    }
+
+    /// Results and figures of a folder without models and data, in another: what a repository keeps.
+    pub fn keep_results(from: &Path, report: &Report, to: &Path) -> Result<(), ReportError> {
+        make_folder(to)?;
+        for (name, bytes) in Self::documents(from)? {
+            write(&to.join(name), &bytes)?;
+        }
+        report.write_figures(to, &[Form::Svg])?;
+        Ok(())
+    }
+}
+
+impl Report {
+    /// Writes what became of the claims to a reproduction's folder: page and file are not to say different things.
+    pub fn write_claims(&self, folder: &Path) -> Result<(), ReportError> {
+        if let Some(verdicts) = &self.verdicts {
+            esper_eval::write_json(&folder.join(Reproduction::CLAIMS), &verdicts.claims)?;
+        }
+        Ok(())
     }
 }
 
@@ -333,7 +353,7 @@ fn figure_1(asked: &[Asked]) -> Figure {
     let found = rows.iter().map(|&(target, _, MeanStd { mean, std })| {
         dot([target, mean], std, format!("asked for {target}: {mean:.3} ± {std:.3}"))
     });
-    let (exact, ours) = (Colour::Other(5), Colour::Rvs);
+    let (exact, ours) = (Colour(5), Colour(1));
     let panel = Panel {
         height: 200.0,
         x: Axis::around("target return", rows.iter().map(|row| row.0)),
@@ -381,7 +401,7 @@ fn beta_figure(agents: &[Agent]) -> Figure {
     let dots = |tell: bool| -> Vec<Dot> {
         agents.iter().filter(|agent| (agent.betas.adv < 0.0) == tell).map(dot).collect()
     };
-    let (hiding, telling) = (Colour::Esper, Colour::Rvs);
+    let (hiding, telling) = (Colour(0), Colour(1));
     let without = MeanStd::of(agents.iter().map(|agent| agent.dynamics_loss_without_clusters));
     let without = without.map_or(0.0, |baseline| baseline.mean);
     let cheating = (1.0 - CHEATING) * without;

@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
+use esper_eval::text::{count, leaked, number, percent, plural};
+use esper_eval::{MeanStd, MethodResults, ScalingEntry};
+
 use super::charts;
 use super::figure::{Figure, escape};
 use super::gather::{Compared, Scaled};
 use super::{Report, Section, Verdicts};
-use crate::results::{MeanStd, MethodResults, ScalingEntry};
-use crate::text::{count, leaked, number, percent, plural};
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
@@ -129,7 +130,7 @@ fn comparison(compared: &Compared, at: usize, page: &mut String) {
     if let Some(figure) = charts::targets(compared) {
         show(&figure, &targets_words(compared), page);
     }
-    learned(compared, page);
+    compared.relabelled().for_each(|method| learned(compared, method, page));
     let curves: Vec<(Figure, &MethodResults)> = results
         .methods
         .iter()
@@ -138,14 +139,12 @@ fn comparison(compared: &Compared, at: usize, page: &mut String) {
     if !curves.is_empty() {
         *page += "<h3>Training</h3>";
         for (figure, method) in curves {
-            let words = match method.method.as_str() {
-                "esper" => {
-                    "Means over 50 steps. What clusters tell is by how much they lower the loss of the predictor they \
-                            hide from, in its own units: around zero while they hide, and below it while they mislead."
-                }
-                _ => "Means over 50 steps.",
-            };
-            show(&figure, words, page);
+            let mut words = "Means over 50 steps.".to_owned();
+            let first = method.runs.first();
+            for curve in first.iter().flat_map(|run| &run.curves) {
+                curve.words.iter().for_each(|more| words += &format!(" {more}"));
+            }
+            show(&figure, &words, page);
         }
     }
     again(compared, page);
@@ -159,9 +158,7 @@ fn targets_words(compared: &Compared) -> String {
             "mean and standard deviation over seeds, taken to lie on a line between the targets of a seed"
         }
     };
-    let whose = charts::speaks(compared).map_or_else(String::new, |method| {
-        charts::method_name(&method.method, method.policy.as_deref())
-    });
+    let whose = charts::speaks(compared).map_or("", |method| &method.title);
     format!(
         "Above: what was asked for and what was achieved, {spread}; on the dashed line they are the same. In the shaded ranges \
          few episodes or none start with a label of {whose}; a hollow point is a target that few or none start with of the \
@@ -193,7 +190,7 @@ fn table(methods: &[MethodResults], page: &mut String) {
         let _ = write!(
             page,
             "<tr><td>{}</td>{}{}{}{}{}</tr>",
-            escape(&charts::method_name(&method.method, method.policy.as_deref())),
+            escape(&method.title),
             cell("best_return", &method.best_return, 2),
             cell("paper_best_return", &method.paper_best_return, 2),
             cell("offline_return", &method.offline_return, 2),
@@ -215,34 +212,23 @@ const MEANINGS: &str = "<i>Best return</i> is the paper's number, the best over 
 
 /// What the numbers show.
 fn in_words(compared: &Compared) -> String {
-    let find = |name: &str| compared.results.methods.iter().find(|method| method.method == name);
     let mut words = String::new();
     let mean =
         |value: &Option<MeanStd>| value.map(|value| number((value.mean * 100.0).round() / 100.0));
-    if let Some(esper) = find("esper")
-        && let (Some(best), Some(error)) =
-            (mean(&esper.best_return), mean(&esper.calibration_error))
-    {
-        let _ = write!(
-            words,
-            "At its best target ESPER returns {best}; over the targets that the data speaks about, what it gets is {error} \
-             from what it was asked for, on average. "
-        );
-    }
-    if let Some(rvs) = find("rvs")
-        && let (Some(best), Some(error)) = (mean(&rvs.best_return), mean(&rvs.calibration_error))
-    {
-        let name = charts::method_name("rvs", rvs.policy.as_deref());
-        let _ = write!(
-            words,
-            "The {name} policy, which imitates whatever reached a return, by luck or not, returns {best} at its best and misses \
-             what it is asked for by {error}. "
-        );
-    }
-    if let Some(cql) = find("cql")
-        && let Some(best) = mean(&cql.best_return)
-    {
-        let _ = write!(words, "CQL, which cannot be asked for a return, gets {best}. ");
+    for method in &compared.results.methods {
+        let MethodResults { title, summary, .. } = method;
+        let who = match summary.is_empty() {
+            true => title.clone(),
+            false => format!("{title}, which {summary},"),
+        };
+        let Some(best) = mean(&method.best_return) else { continue };
+        words += &match mean(&method.calibration_error) {
+            Some(error) => format!(
+                "At its best target {who} returns {best}; over the targets that the data speaks about, what it gets is \
+                 {error} from what it was asked for, on average. "
+            ),
+            None => format!("{who} cannot be asked for a return; it gets {best}. "),
+        };
     }
     compared.results.methods.iter().for_each(|method| words += &beside_the_paper(compared, method));
     words
@@ -251,7 +237,7 @@ fn in_words(compared: &Compared) -> String {
 /// Where a method did otherwise than in the paper, or worse than those it learned from.
 fn beside_the_paper(compared: &Compared, method: &MethodResults) -> String {
     let Some(ours) = method.best_return else { return String::new() };
-    let name = charts::method_name(&method.method, method.policy.as_deref());
+    let name = &method.title;
     let mut words = String::new();
     if let Some(paper) = method.paper_best_return
         && (ours.mean - paper.mean).abs() > (2.0 * paper.std.max(method.best_spread())).max(0.05)
@@ -277,10 +263,10 @@ fn beside_the_paper(compared: &Compared, method: &MethodResults) -> String {
     words
 }
 
-/// What the clusters learned.
-fn learned(compared: &Compared, page: &mut String) {
-    let Some(figure) = charts::labels_by_behaviour(compared) else { return };
-    *page += "<h3>What ESPER's clusters learned</h3>";
+/// What a method's labels know.
+fn learned(compared: &Compared, method: &MethodResults, page: &mut String) {
+    let Some(figure) = charts::labels_by_behaviour(compared, method) else { return };
+    let _ = write!(page, "<h3>What labels know: {}</h3>", escape(&method.title));
     show(
         &figure,
         "The method never sees who acted. Where labels know who acts and not who was lucky, they start at what each \
@@ -289,7 +275,7 @@ fn learned(compared: &Compared, page: &mut String) {
     );
     *page += "<div class=\"scroll\"><table><tr><th>behaviour</th><th>seed</th><th>episodes</th><th>returns</th>\
               <th>first label</th><th>… that returned more</th><th>… less</th></tr>";
-    for run in compared.runs_of("esper") {
+    for run in compared.runs_of(method) {
         for behaviour in run.labelled.iter().flat_map(|labelled| &labelled.behaviours) {
             let name = if behaviour.name.is_empty() { "all" } else { &behaviour.name };
             let [returns, first] = [behaviour.mean_return, behaviour.first_label].map(number);
@@ -307,18 +293,27 @@ fn learned(compared: &Compared, page: &mut String) {
     *page += "</table></div><p class=\"soft\">On the right: the mean first label of the episodes that returned more and \
               less than their behaviour does on average. Where a behaviour's luck lies in the world and not in its own \
               choices, clean labels make no difference between them.</p>";
-    leaks(compared, page);
-    cluster_table(compared, page);
+    leaks(method, page);
+    measures(method, page);
+    cluster_table(compared, method, page);
 }
 
-fn leaks(compared: &Compared, page: &mut String) {
-    let runs = compared.results.methods.iter().filter(|method| method.method == "esper");
+/// Whatever else a method measured.
+fn measures(method: &MethodResults, page: &mut String) {
+    for run in method.runs.iter().filter(|run| !run.findings.measures.is_empty()) {
+        let found = run.findings.measures.iter();
+        let found: Vec<String> =
+            found.map(|measure| format!("{} {}", measure.name, number(measure.value))).collect();
+        let _ = write!(page, "<p>Seed {}: {}.</p>", run.seed, escape(&found.join(", ")));
+    }
+}
+
+fn leaks(method: &MethodResults, page: &mut String) {
     let (mut found, mut leaking) = (Vec::new(), Vec::new());
-    for run in runs.flat_map(|method| &method.runs) {
+    for run in &method.runs {
         let Some(clustering) = &run.findings.clustering else { continue };
         found.push(format!("seed {}: {}", run.seed, leaked(&clustering.leakage)));
-        let of_seed = compared.runs_of("esper").find(|of| of.seed == run.seed);
-        if of_seed.is_some_and(|of| !clustering.leakage.is_clean(of.tolerance)) {
+        if !clustering.clean {
             leaking.push(run.seed.to_string());
         }
     }
@@ -340,8 +335,8 @@ fn leaks(compared: &Compared, page: &mut String) {
     }
 }
 
-fn cluster_table(compared: &Compared, page: &mut String) {
-    let Some(run) = compared.runs_of("esper").next() else { return };
+fn cluster_table(compared: &Compared, method: &MethodResults, page: &mut String) {
+    let Some(run) = compared.runs_of(method).next() else { return };
     let Some(labelled) = &run.labelled else { return };
     if labelled.clusters.is_empty() {
         return;
@@ -416,7 +411,7 @@ fn scaling(scaled: &Scaled, at: usize, page: &mut String) {
                 "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                 percent(*fraction),
                 count(results.dataset.steps),
-                escape(&charts::method_name(&method.method, method.policy.as_deref())),
+                escape(&method.title),
                 cell(method.best_return),
                 cell(method.offline_return),
                 cell(method.calibration_error)

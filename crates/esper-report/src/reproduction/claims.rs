@@ -1,10 +1,10 @@
 //! What the paper claims, held against what came out.
 
+use esper_eval::text::percent;
+use esper_eval::{MeanStd, MethodResults, PAPER_SEEDS, RunResults};
+
 use super::{Agent, CHEATING, FIGURE_1_TRUTH, Reproduction, achieved};
-use crate::paper::PAPER_SEEDS;
 use crate::report::{Claim, Compared};
-use crate::results::{MeanStd, MethodResults, RunResults};
-use crate::text::percent;
 
 /// Every claim that there are results for.
 pub(super) fn claims(reproduction: &Reproduction) -> Vec<Claim> {
@@ -23,15 +23,6 @@ pub(super) fn claims(reproduction: &Reproduction) -> Vec<Claim> {
 
 fn find<'a>(compared: &'a Compared, method: &str) -> Option<&'a MethodResults> {
     compared.results.methods.iter().find(|results| results.method == method)
-}
-
-/// The name of a method within a claim.
-fn name_of(method: &MethodResults) -> &'static str {
-    match (method.method.as_str(), method.policy.as_deref()) {
-        ("rvs", Some("transformer")) => "the Decision Transformer",
-        ("rvs", _) => "return conditioning",
-        _ => "CQL",
-    }
 }
 
 /// The name of a comparison within a claim.
@@ -101,7 +92,7 @@ fn beats(compared: &Compared, other: &str) -> Option<Claim> {
     let (esper, other) = (find(compared, "esper")?, find(compared, other)?);
     let (ours, theirs) = (esper.best_return?, other.best_return?);
     let (paper_ours, paper_theirs) = (esper.paper_best_return?, other.paper_best_return?);
-    let name = name_of(other);
+    let name = &other.title;
     let ahead = paper_ours.mean > paper_theirs.mean;
     let (word, holds) = match ahead {
         true => ("ahead of", ours.mean - theirs.mean > margin(esper, other)),
@@ -136,7 +127,7 @@ fn calibrated(compared: &Compared) -> Option<Claim> {
         numbers: format!(
             "ESPER is off by {} over the targets it supports, which span {span:.2}; {} by {} over its own",
             ours.text(esper.runs.len()),
-            name_of(rvs),
+            rvs.title,
             theirs.text(rvs.runs.len())
         ),
     })
@@ -207,13 +198,15 @@ mod tests {
     use super::super::{Asked, Betas};
     use super::*;
     use crate::report::Scaled;
-    use crate::results::{Comparison, DatasetSummary, Results, RunResults, Scaling, ScalingEntry};
-    use crate::sweep::{Evaluation, SweepEntry};
-    use esper::relabel::Findings;
+    use esper::methods::{About, Findings};
+    use esper_eval::{
+        Comparison, DatasetSummary, Evaluation, Results, Scaling, ScalingEntry, SweepEntry,
+    };
 
     fn method(name: &str, best: f64, std: f64, calibration: Option<f64>) -> MethodResults {
         let value = |mean: f64, std: f64| Some(MeanStd { mean, std });
-        let mut results = MethodResults::of("connect-four", name, Some("mlp"), Vec::new());
+        let task = esper_tasks::task("connect-four").unwrap();
+        let mut results = MethodResults::of(task, &About::new(name), Some("mlp"), Vec::new());
         results.best_return = value(best, std);
         results.calibration_error = calibration.and_then(|error| value(error, 0.0));
         results
@@ -231,6 +224,9 @@ mod tests {
                 episodes: 1,
                 fractions: None,
                 changes: Vec::new(),
+                dataset: None,
+                labels: None,
+                device: "cpu".to_owned(),
             },
             results: Results {
                 task: "connect-four".to_owned(),
@@ -287,6 +283,7 @@ mod tests {
             leakage: None,
             train_seconds: 0.0,
             findings: Findings::default(),
+            curves: Vec::new(),
         }
     }
 

@@ -1,35 +1,15 @@
 //! The figures of a report.
 
+use esper_eval::text::{number, percent};
+use esper_eval::{MeanStd, MethodResults, ScalingEntry, SweepEntry};
+
 use super::figure::{Axis, Colour, Dot, Figure, Mark, Panel, Series};
 use super::gather::{Compared, Run, Scaled};
-use crate::results::{MeanStd, MethodResults, ScalingEntry};
-use crate::sweep::SweepEntry;
-use crate::text::{number, percent};
 
-/// A method as a reader knows it.
-pub(super) fn method_name(method: &str, policy: Option<&str>) -> String {
-    match (method, policy) {
-        ("esper", _) => "ESPER".to_owned(),
-        ("rvs", Some("transformer")) => "Decision Transformer".to_owned(),
-        ("rvs", _) => "return conditioning".to_owned(),
-        ("cql", _) => "CQL".to_owned(),
-        ("bc", _) => "behaviour cloning".to_owned(),
-        (other, _) => other.to_owned(),
-    }
-}
-
-fn colour(method: &str) -> Colour {
-    match method {
-        "esper" => Colour::Esper,
-        "rvs" => Colour::Rvs,
-        "cql" => Colour::Cql,
-        _ => Colour::Bc,
-    }
-}
-
-fn series(method: &MethodResults) -> Series {
-    let name = method_name(&method.method, method.policy.as_deref());
-    Series { colour: colour(&method.method), name }
+/// A method's name and its colour: that of its place among all that are compared.
+fn series(methods: &[MethodResults], method: &MethodResults) -> Series {
+    let place = methods.iter().position(|other| other.method == method.method);
+    Series { colour: Colour(place.unwrap_or(methods.len())), name: method.title.clone() }
 }
 
 fn axis(label: &str, low: f64, high: f64) -> Axis {
@@ -67,12 +47,9 @@ impl Asked {
     }
 }
 
-/// The method whose labels say which targets the data speaks about: ESPER, or the first that has targets.
+/// The method whose labels say which targets the data speaks about: the first that has targets.
 pub(super) fn speaks(compared: &Compared) -> Option<&MethodResults> {
-    let methods = &compared.results.methods;
-    let has_targets = |method: &&MethodResults| !asked(method).is_empty();
-    let esper = methods.iter().find(|method| method.method == "esper");
-    esper.filter(has_targets).or_else(|| methods.iter().find(has_targets))
+    compared.results.methods.iter().find(|method| !asked(method).is_empty())
 }
 
 /// Ranges of targets that the data does not speak about: none that was asked for there is supported.
@@ -170,7 +147,7 @@ pub(super) fn targets(compared: &Compared) -> Option<Figure> {
     }
     marks.extend(diagonal(&x, &y));
     for method in &results.methods {
-        let (name, colour) = (series(method).name, colour(&method.method));
+        let Series { name, colour } = series(&results.methods, method);
         match with_targets.iter().find(|(other, _)| std::ptr::eq(*other, method)) {
             Some((_, asked)) => {
                 let line = asked.iter().map(|asked| [asked.target, asked.achieved.mean]).collect();
@@ -234,7 +211,7 @@ pub(super) fn targets(compared: &Compared) -> Option<Figure> {
     Some(Figure {
         name: format!("{}-{}-targets", results.task, compared.policy()),
         title: format!("{}: what is asked for, and what is achieved", results.task),
-        series: results.methods.iter().map(series).collect(),
+        series: results.methods.iter().map(|method| series(&results.methods, method)).collect(),
         panels,
         data,
     })
@@ -248,7 +225,7 @@ fn strings<const N: usize>(texts: [&str; N]) -> Vec<String> {
 fn trained_on(compared: &Compared) -> Vec<(&MethodResults, Vec<[f64; 3]>)> {
     let of_method = |method: &'_ MethodResults| {
         let histograms: Vec<_> = compared
-            .runs_of(&method.method)
+            .runs_of(method)
             .filter_map(|run| Some(&run.labelled.as_ref()?.first))
             .collect();
         let first = histograms.first()?;
@@ -275,7 +252,7 @@ fn histogram(compared: &Compared, x: &Axis) -> Option<Panel> {
     let shares = trained_on.iter().flat_map(|(_, bars)| bars).map(|bar| bar[2]);
     let highest = shares.fold(0.0, f64::max);
     let bars = |(method, bars): (&MethodResults, Vec<[f64; 3]>)| {
-        let Series { colour, name } = series(method);
+        let Series { colour, name } = series(&compared.results.methods, method);
         Mark::Bars { colour, bars, says: format!("{name}, episodes labelled") }
     };
     (highest > 0.0).then(|| Panel {
@@ -298,7 +275,7 @@ fn curve_panel(label: &str, curves: &[Curve]) -> Option<Panel> {
     let marks = curves
         .iter()
         .map(|(seed, points)| Mark::Line {
-            colour: Colour::Other(*seed as usize),
+            colour: Colour(*seed as usize),
             points: points.clone(),
             says: format!("seed {seed}, {label} at step"),
         })
@@ -306,54 +283,43 @@ fn curve_panel(label: &str, curves: &[Curve]) -> Option<Panel> {
     Some(Panel { height: 120.0, x, y, marks })
 }
 
-/// The phase in which the clustering was trained that a run took.
-fn taken(method: &MethodResults, seed: u64) -> String {
-    let run = method.runs.iter().find(|run| run.seed == seed);
-    match run.and_then(|run| run.findings.clustering.as_ref()) {
-        Some(clustering) if clustering.attempt > 1 => format!("cluster-{}", clustering.attempt),
-        _ => "cluster".to_owned(),
+/// What a method says of its training, by what it is called; seeds may have different phases of it.
+fn measures(compared: &Compared, method: &MethodResults) -> Vec<(String, Vec<Curve>)> {
+    let mut measures: Vec<(String, Vec<Curve>)> = Vec::new();
+    for results in &method.runs {
+        let run = compared.runs_of(method).find(|run: &&Run| run.seed == results.seed);
+        for (run, curve) in run.iter().flat_map(|run| results.curves.iter().map(move |c| (run, c)))
+        {
+            let points = (results.seed, run.curve(curve));
+            match measures.iter_mut().find(|(label, _)| *label == curve.label) {
+                Some((_, curves)) => curves.push(points),
+                None => measures.push((curve.label.clone(), vec![points])),
+            }
+        }
     }
+    measures
 }
 
-/// Losses and leakage while a method was trained.
+/// Losses and other measures while a method was trained.
 pub(super) fn curves(compared: &Compared, method: &MethodResults) -> Option<Figure> {
-    let runs: Vec<_> = compared.runs_of(&method.method).collect();
-    let over_seeds = |of: &dyn Fn(&Run) -> Vec<[f64; 2]>| -> Vec<Curve> {
-        runs.iter().map(|run| (run.seed, of(run))).collect()
-    };
-    let clustering = |run: &Run, metric: &str| run.curve(&taken(method, run.seed), metric);
-    let difference = |run: &Run| {
-        let with = clustering(run, "transition_loss");
-        let without = clustering(run, "baseline_loss");
-        without.iter().zip(with).map(|(without, with)| [without[0], without[1] - with[1]]).collect()
-    };
-    let measures: [(&str, Vec<Curve>); 7] = [
-        ("action loss", over_seeds(&|run| clustering(run, "action_loss"))),
-        ("transition loss", over_seeds(&|run| clustering(run, "transition_loss"))),
-        ("told by clusters", over_seeds(&difference)),
-        ("return loss", over_seeds(&|run| run.curve("returns", "return_loss"))),
-        ("policy loss", over_seeds(&|run| run.curve("policy", "policy_loss"))),
-        ("TD loss", over_seeds(&|run| run.curve("values", "td_loss"))),
-        ("conservative loss", over_seeds(&|run| run.curve("values", "conservative_loss"))),
-    ];
+    let measures = measures(compared, method);
     let panels: Vec<Panel> =
         measures.iter().filter_map(|(label, curves)| curve_panel(label, curves)).collect();
     let mut data = vec![strings(["measure", "seed", "step", "value"])];
     for (label, curves) in &measures {
         for (seed, points) in curves {
             data.extend(points.iter().map(|[step, value]| {
-                vec![(*label).to_owned(), seed.to_string(), step.to_string(), value.to_string()]
+                vec![label.clone(), seed.to_string(), step.to_string(), value.to_string()]
             }));
         }
     }
-    let name = series(method).name;
     (!panels.is_empty()).then(|| Figure {
         name: format!("{}-{}-{}-training", compared.results.task, compared.policy(), method.method),
-        title: format!("{}: training of {name}", compared.results.task),
-        series: runs
-            .iter()
+        title: format!("{}: training of {}", compared.results.task, method.title),
+        series: compared
+            .runs_of(method)
             .map(|run| Series {
-                colour: Colour::Other(run.seed as usize),
+                colour: Colour(run.seed as usize),
                 name: format!("seed {}", run.seed),
             })
             .collect(),
@@ -365,10 +331,10 @@ pub(super) fn curves(compared: &Compared, method: &MethodResults) -> Option<Figu
 /// Times with fewer episodes than this share are left out: their means say little.
 const FEWEST: f64 = 0.01;
 
-/// ESPER's labels by who acted, over the time of episodes.
-pub(super) fn labels_by_behaviour(compared: &Compared) -> Option<Figure> {
+/// A method's labels by who acted, over the time of episodes.
+pub(super) fn labels_by_behaviour(compared: &Compared, method: &MethodResults) -> Option<Figure> {
     let runs: Vec<_> = compared
-        .runs_of("esper")
+        .runs_of(method)
         .filter_map(|run| Some((run.seed, run.labelled.as_ref()?)))
         .collect();
     let (_, first) = runs.first()?;
@@ -376,7 +342,7 @@ pub(super) fn labels_by_behaviour(compared: &Compared) -> Option<Figure> {
     let mut shown = Vec::new();
     let mut data = vec![strings(["behaviour", "seed", "step", "episodes", "label"])];
     for (at, behaviour) in first.behaviours.iter().enumerate() {
-        let colour = Colour::Other(at);
+        let colour = Colour(at);
         let of_seed =
             |(_, labelled): &(u64, &esper::run::Labelled)| labelled.behaviours.get(at).cloned();
         let over_seeds: Vec<_> = runs.iter().filter_map(of_seed).collect();
@@ -425,20 +391,20 @@ pub(super) fn labels_by_behaviour(compared: &Compared) -> Option<Figure> {
         y: Axis::around("mean label", shown.iter().map(|at| at[1]).chain(labels)),
         marks,
     };
+    // The first method that has learned labels gives the figure its short name.
+    let first_of_all = compared.relabelled().next().is_some_and(|of| of.method == method.method);
+    let whose = if first_of_all { String::new() } else { format!("{}-", method.method) };
     Some(Figure {
-        name: format!("{}-{}-labels", compared.results.task, compared.policy()),
+        name: format!("{}-{}-{whose}labels", compared.results.task, compared.policy()),
         title: format!(
-            "{}: labels by who acted, and what they return (dashed)",
-            compared.results.task
+            "{}: labels by who acted ({}), and what they return (dashed)",
+            compared.results.task, method.title
         ),
         series: first
             .behaviours
             .iter()
             .enumerate()
-            .map(|(at, behaviour)| Series {
-                colour: Colour::Other(at),
-                name: named(&behaviour.name),
-            })
+            .map(|(at, behaviour)| Series { colour: Colour(at), name: named(&behaviour.name) })
             .collect(),
         panels: vec![panel],
         data,
@@ -460,7 +426,7 @@ pub(super) fn scaling(scaled: &Scaled) -> Figure {
     let mut shown = Vec::new();
     let mut data = vec![strings(SCALING_DATA)];
     for (at, method) in methods.iter().enumerate() {
-        let Series { colour, name } = series(method);
+        let Series { colour, name } = series(methods, method);
         let mut dots = Vec::new();
         for entry in shares {
             let Some(of) = entry.results.methods.get(at) else { continue };
@@ -497,7 +463,7 @@ pub(super) fn scaling(scaled: &Scaled) -> Figure {
     Figure {
         name: format!("{}-scaling", scaled.scaling.task),
         title: format!("{}: best return with more data", scaled.scaling.task),
-        series: methods.iter().map(series).collect(),
+        series: methods.iter().map(|method| series(methods, method)).collect(),
         panels: vec![panel],
         data,
     }
@@ -521,10 +487,10 @@ pub(super) fn scaling_targets(scaled: &Scaled) -> Option<Figure> {
         if curves.iter().all(Vec::is_empty) {
             continue;
         }
-        let name = series(method).name;
+        let name = &method.title;
         let mut marks: Vec<Mark> = diagonal(&x, &y).into_iter().collect();
         for (at, (asked, entry)) in curves.iter().zip(shares).enumerate() {
-            let (colour, share) = (Colour::Other(at), percent(entry.fraction));
+            let (colour, share) = (Colour(at), percent(entry.fraction));
             let points = asked.iter().map(|asked| [asked.target, asked.achieved.mean]).collect();
             marks.push(Mark::Line { colour, points, says: String::new() });
             let who = format!("{name} with {share} of the data");
@@ -540,7 +506,7 @@ pub(super) fn scaling_targets(scaled: &Scaled) -> Option<Figure> {
         panels.push(Panel { height: 200.0, x: x.clone(), y, marks });
     }
     let name = |(at, entry): (usize, &ScalingEntry)| Series {
-        colour: Colour::Other(at),
+        colour: Colour(at),
         name: percent(entry.fraction),
     };
     (!panels.is_empty()).then(|| Figure {

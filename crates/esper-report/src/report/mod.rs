@@ -13,15 +13,16 @@ pub use figure::{Axis, Colour, Dot, Figure, Mark, Panel, Series};
 pub use gather::{Compared, Run, Scaled};
 pub use png::to_png;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use esper::run::RunFolder;
-
-use crate::results::{Comparison, Results, ResultsError, Scaling};
-use crate::text::percent;
+use esper_data::PendingFile;
+use esper_eval::{Comparison, Results, ResultsError, Scaling};
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReportError {
     /// Results cannot be read.
     #[error(transparent)]
@@ -38,6 +39,34 @@ pub enum ReportError {
     /// A figure cannot be drawn in pixels.
     #[error("{0}")]
     Pixels(String),
+    /// A page or a figure cannot be written.
+    #[error("{}: {source}", path.display())]
+    Unwritable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// An experiment failed.
+    #[error(transparent)]
+    Experiment(Box<esper_eval::EvalError>),
+    /// The folder holds results with another preset.
+    #[error("{} holds results with the preset {preset}", path.display())]
+    OtherPreset {
+        /// The folder.
+        path: PathBuf,
+        /// The preset.
+        preset: String,
+    },
+    /// A page or a figure cannot take its name.
+    #[error(transparent)]
+    Pending(#[from] esper_data::DataError),
+}
+
+impl From<esper_eval::EvalError> for ReportError {
+    fn from(error: esper_eval::EvalError) -> Self {
+        ReportError::Experiment(Box::new(error))
+    }
 }
 
 /// Why there is nothing to report in a place.
@@ -48,7 +77,7 @@ fn nothing_in(path: &Path) -> String {
     if !path.is_dir() {
         return "it is no folder; name one that `esper run` or `esper reproduce` made".to_owned();
     }
-    if RunFolder::open(path).is_ok() {
+    if RunFolder::is_run(path) {
         return "it holds a single run; name the folder of a whole comparison, which `esper run` makes".to_owned();
     }
     if path.join(Comparison::FILE).exists() {
@@ -145,7 +174,9 @@ impl Report {
         let mut figures = Vec::new();
         for compared in &self.compared {
             figures.extend(charts::targets(compared));
-            figures.extend(charts::labels_by_behaviour(compared));
+            figures.extend(
+                compared.relabelled().filter_map(|of| charts::labels_by_behaviour(compared, of)),
+            );
             let methods = compared.results.methods.iter();
             figures.extend(methods.filter_map(|method| charts::curves(compared, method)));
         }
@@ -158,20 +189,75 @@ impl Report {
     }
 }
 
-impl Comparison {
-    /// The command that makes it again.
-    pub fn command(&self) -> String {
-        let Comparison { task, steps, preset, methods, policy, seeds, episodes, .. } = self;
-        let mut command = format!("esper run {task}");
-        if let Some(fractions) = &self.fractions {
-            let shares: Vec<String> = fractions.iter().copied().map(percent).collect();
-            command += &format!(" --fractions {}", shares.join(","));
+/// The page in a folder.
+pub const PAGE: &str = "report.html";
+
+/// What a figure can be written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Lines and text.
+    Svg,
+    /// Pixels.
+    Png,
+    /// The numbers behind it.
+    Csv,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Form; 3] = [Form::Svg, Form::Png, Form::Csv];
+
+    fn ending(self) -> &'static str {
+        match self {
+            Form::Svg => "svg",
+            Form::Png => "png",
+            Form::Csv => "csv",
         }
-        command += &format!(
-            " --methods {} --policy {policy} --seeds {seeds} --preset {preset} --steps {steps} --episodes {episodes}",
-            methods.join(",")
-        );
-        self.changes.iter().for_each(|change| command += &format!(" --set {change}"));
-        command
     }
+
+    fn bytes(self, figure: &Figure) -> Result<Vec<u8>, ReportError> {
+        match self {
+            Form::Svg => Ok(figure.standalone().into_bytes()),
+            Form::Png => to_png(figure),
+            Form::Csv => Ok(figure.csv().into_bytes()),
+        }
+    }
+}
+
+impl Report {
+    /// Writes the page, in place of an older one.
+    pub fn write(&self, path: &Path) -> Result<(), ReportError> {
+        write(path, self.page().as_bytes())
+    }
+
+    /// Writes every figure in some forms to a folder; gives their paths.
+    pub fn write_figures(
+        &self,
+        folder: &Path,
+        forms: &[Form],
+    ) -> Result<Vec<PathBuf>, ReportError> {
+        make_folder(folder)?;
+        let mut written = Vec::new();
+        for figure in self.figures() {
+            for form in forms {
+                let path = folder.join(format!("{}.{}", figure.name, form.ending()));
+                write(&path, &form.bytes(&figure)?)?;
+                written.push(path);
+            }
+        }
+        Ok(written)
+    }
+}
+
+pub(crate) fn make_folder(folder: &Path) -> Result<(), ReportError> {
+    std::fs::create_dir_all(folder)
+        .map_err(|source| ReportError::Unwritable { path: folder.to_owned(), source })
+}
+
+/// Writes a page or a figure, in place of an older one.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
+    let mut file = PendingFile::create(path, true)?;
+    file.write_all(bytes)
+        .map_err(|source| ReportError::Unwritable { path: path.to_owned(), source })?;
+    Ok(file.finish()?)
 }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::text::number;
+use esper_eval::text::number;
 
 /// Something drawn, with the numbers behind it.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,30 +31,13 @@ pub struct Series {
     pub name: String,
 }
 
-/// A method has its own colour, the same in every figure; other things count through all of them.
+/// One of the colours, by its number; beyond the last they begin again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
-    /// The first four are the methods.
-    Esper,
-    /// Return conditioning.
-    Rvs,
-    /// Conservative Q-learning.
-    Cql,
-    /// Behaviour cloning.
-    Bc,
-    /// Something else.
-    Other(usize),
-}
+pub struct Colour(pub usize);
 
 impl Colour {
     fn class(self) -> String {
-        match self {
-            Colour::Esper => "c0".to_owned(),
-            Colour::Rvs => "c1".to_owned(),
-            Colour::Cql => "c2".to_owned(),
-            Colour::Bc => "c3".to_owned(),
-            Colour::Other(other) => format!("c{}", other % COLOURS.len()),
-        }
+        format!("c{}", self.0 % COLOURS.len())
     }
 }
 
@@ -524,12 +507,12 @@ mod tests {
         let figure = Figure {
             name: "f".to_owned(),
             title: "a \"title\"".to_owned(),
-            series: vec![Series { colour: Colour::Esper, name: "esper".to_owned() }],
+            series: vec![Series { colour: Colour(0), name: "esper".to_owned() }],
             panels: vec![Panel {
                 height: 200.0,
                 x: axis("x"),
                 y: axis("y"),
-                marks: vec![Mark::Dots { colour: Colour::Esper, dots: vec![dot] }],
+                marks: vec![Mark::Dots { colour: Colour(0), dots: vec![dot] }],
             }],
             data: Vec::new(),
         };

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use esper::methods::Curve;
 use esper::run::{Labelled, Record, RunFolder};
+use esper_eval::{Comparison, MethodResults, Results, Scaling, run_name};
 
 use super::ReportError;
-use crate::results::{Comparison, Results, Scaling, run_name};
 
 /// One comparison: its results, and what its runs left.
 pub struct Compared {
@@ -29,9 +30,7 @@ pub struct Run {
     pub metrics: Vec<Record>,
     /// Its settings, as TOML.
     pub config: String,
-    /// The share that its clusters may leak.
-    pub tolerance: f64,
-    /// What a reward is worth a step later.
+    /// Discount factor γ that labels and targets stand for.
     pub discount: f64,
 }
 
@@ -54,8 +53,17 @@ impl Compared {
     }
 
     /// The runs of a method.
-    pub(super) fn runs_of<'a>(&'a self, method: &'a str) -> impl Iterator<Item = &'a Run> {
-        self.runs.iter().filter(move |run| run.method == method)
+    pub(super) fn runs_of(&self, method: &MethodResults) -> impl Iterator<Item = &Run> {
+        let name = method.method.clone();
+        self.runs.iter().filter(move |run| run.method == name)
+    }
+
+    /// The methods whose labels were learned: those that know more about them than the returns that were observed.
+    pub(super) fn relabelled(&self) -> impl Iterator<Item = &MethodResults> {
+        self.results.methods.iter().filter(|method| {
+            method.runs.iter().any(|run| run.findings.calibration.is_some())
+                && self.runs_of(method).any(|run| run.labelled.is_some())
+        })
     }
 
     /// The name of the policy, as a heading has it.
@@ -67,24 +75,27 @@ impl Compared {
 impl Run {
     fn read(path: &Path, method: &str, seed: u64) -> Result<Self, ReportError> {
         let folder = RunFolder::open(path)?;
-        let config = folder.config()?;
         Ok(Run {
             method: method.to_owned(),
             seed,
             labelled: folder.labelled()?,
             metrics: folder.metrics()?,
-            tolerance: config.leakage.tolerance,
-            discount: config.discount,
-            config: config.to_toml(),
+            discount: folder.summary()?.discount,
+            config: folder.config_text()?,
         })
     }
 
     /// A measure over the steps of a phase.
-    pub fn curve(&self, phase: &str, metric: &str) -> Vec<[f64; 2]> {
-        let records = self.metrics.iter().filter(|record| record.phase == phase);
-        let points =
-            records.filter_map(|record| Some([record.step as f64, *record.metrics.get(metric)?]));
-        points.collect()
+    pub fn curve(&self, curve: &Curve) -> Vec<[f64; 2]> {
+        let records = self.metrics.iter().filter(|record| record.phase == curve.phase);
+        let value = |record: &Record| {
+            let less = match &curve.less {
+                Some(less) => *record.metrics.get(less)?,
+                None => 0.0,
+            };
+            Some(record.metrics.get(&curve.metric)? - less)
+        };
+        records.filter_map(|record| Some([record.step as f64, value(record)?])).collect()
     }
 }
 

@@ -1,0 +1,78 @@
+//! Why nothing was evaluated.
+
+use std::path::PathBuf;
+
+use esper_data::DataError;
+use esper_tasks::{CollectError, OptionsError, WorldError};
+
+use crate::results::ResultsError;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvalError {
+    /// Something could not be learned, or a policy could not act.
+    #[error(transparent)]
+    Learning(#[from] esper::Error),
+    /// One of several runs failed.
+    #[error("{run}: {source}")]
+    Run {
+        /// Which.
+        run: String,
+        /// Why.
+        source: Box<EvalError>,
+    },
+    /// A world failed.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// What was asked for cannot be collected.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// Collecting failed.
+    #[error(transparent)]
+    Collect(CollectError),
+    /// Data could not be read or written.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// Results could not be read or written.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// A policy was made for another world.
+    #[error("{0}")]
+    Mismatch(String),
+    /// There is a comparison already.
+    #[error("there is a comparison in {} already", .0.display())]
+    Exists(PathBuf),
+    /// Another comparison is in the folder.
+    #[error("{} holds another comparison, that of\n  {command}", path.display())]
+    OtherComparison {
+        /// The folder.
+        path: PathBuf,
+        /// The command that makes the one that is there.
+        command: String,
+    },
+    /// Somebody asked for it to stop.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl EvalError {
+    /// The same, said to be of one of several runs; being stopped is of all of them.
+    pub(crate) fn of_run(self, run: &str) -> Self {
+        match self {
+            EvalError::Stopped | EvalError::Learning(esper::Error::Stopped) => EvalError::Stopped,
+            other => EvalError::Run { run: run.to_owned(), source: Box::new(other) },
+        }
+    }
+}
+
+impl From<CollectError> for EvalError {
+    fn from(error: CollectError) -> Self {
+        match error {
+            CollectError::Stopped => EvalError::Stopped,
+            CollectError::World(error) => EvalError::World(error),
+            CollectError::Data(error) => EvalError::Data(error),
+            other => EvalError::Collect(other),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Asking a policy for many targets, and holding what it gets against what it was asked for.
+
+use std::ops::ControlFlow;
+
+use esper::policy::{Policy, Support};
+use esper_data::Seed;
+use esper_tasks::{Spaces, Task};
+use serde::{Deserialize, Serialize};
+
+use crate::error::EvalError;
+use crate::rollouts::{Sweep, rollouts};
+
+/// What a policy is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// These targets; a sweep over its labels and a little beyond if none are given.
+    pub targets: Option<Vec<f64>>,
+    /// Episodes with each target.
+    pub episodes: usize,
+    /// Decides everything random in the episodes.
+    pub seed: u64,
+}
+
+/// What a target got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepEntry {
+    /// What was asked for; null for methods that cannot be asked.
+    pub target: Option<f64>,
+    /// The mean return, discounted as labels are.
+    pub achieved: f64,
+    /// Its standard error.
+    pub stderr: f64,
+    /// The number of episodes.
+    pub episodes: usize,
+    /// Whether the data speaks about this target.
+    pub supported: bool,
+}
+
+/// What a policy gives for what it is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// The target that got the most; null for methods without targets.
+    pub best_target: Option<f64>,
+    /// What it got: the paper's number, for which the world is asked what to ask for.
+    pub best_return: f64,
+    /// The target chosen from the data alone.
+    pub offline_target: Option<f64>,
+    /// What it got: the honest number. Null when other targets were asked for.
+    pub offline_return: Option<f64>,
+    /// The mean of |achieved - target| over supported targets; null if there are none.
+    pub calibration_error: Option<f64>,
+    /// Every target.
+    pub sweep: Vec<SweepEntry>,
+}
+
+/// Asks a policy for targets in a task's world. One that cannot be asked plays the episodes of one target. `watch` is told
+/// how many episodes of how many are done, and may stop it.
+pub fn evaluate(
+    policy: &Policy,
+    task: &Task,
+    ask: &Ask,
+    watch: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+) -> Result<Evaluation, EvalError> {
+    check_world(policy, task)?;
+    let card = policy.card();
+    let targets = match (&card.support, &ask.targets) {
+        (None, _) => vec![0.0],
+        (Some(_), Some(targets)) => targets.clone(),
+        (Some(support), None) => support.sweep(),
+    };
+    let seed = Seed::new(ask.seed).named("evaluate").named(task.name());
+    let sweep = Sweep { targets, episodes: ask.episodes, discount: card.discount, seed };
+    let total = sweep.targets.len() * sweep.episodes;
+    let mut done = 0;
+    let watch = |episodes: usize| {
+        done += episodes;
+        watch(done, total)
+    };
+    let mut worlds = task.worlds(sweep.places())?;
+    let achieved = rollouts(&mut worlds, policy.agent().as_mut(), &sweep, watch)?;
+    let entry = |(&target, achieved): (&f64, &crate::Achieved)| {
+        let moments = achieved.moments();
+        SweepEntry {
+            target: card.support.as_ref().map(|_| target),
+            achieved: moments.mean,
+            stderr: moments.standard_error(),
+            episodes: sweep.episodes,
+            supported: card.support.as_ref().is_none_or(|support| support.supports(target)),
+        }
+    };
+    let entries = sweep.targets.iter().zip(&achieved).map(entry).collect();
+    Ok(Evaluation::of(entries, card.support.as_ref().map(Support::offline_target)))
+}
+
+/// Whether a policy was made for a task's world.
+fn check_world(policy: &Policy, task: &Task) -> Result<(), EvalError> {
+    let card = policy.card();
+    let Spaces { observation, action } = task.spaces()?;
+    if *card.interface.observation.space() != observation
+        || *card.interface.action.encoding().space() != action
+    {
+        return Err(EvalError::Mismatch(format!(
+            "the policy was trained on other observations or actions than those of {}",
+            task.name()
+        )));
+    }
+    match card.origin.task_version {
+        Some(version)
+            if card.origin.task.as_deref() == Some(task.name()) && version != task.version() =>
+        {
+            Err(EvalError::Mismatch(format!(
+                "the policy was trained on data of {} with the rules of version {version}; they are now of version {}: \
+                 collect and train again",
+                task.name(),
+                task.version()
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Evaluation {
+    /// Sums up a sweep of at least one entry.
+    fn of(sweep: Vec<SweepEntry>, offline_target: Option<f64>) -> Self {
+        // The first of equals.
+        let best = sweep.iter().rev().max_by(|a, b| a.achieved.total_cmp(&b.achieved));
+        let offline = sweep.iter().find(|entry| entry.target == offline_target);
+        let misses: Vec<f64> = sweep
+            .iter()
+            .filter(|entry| entry.supported)
+            .filter_map(|entry| Some((entry.achieved - entry.target?).abs()))
+            .collect();
+        let calibration_error =
+            (!misses.is_empty()).then(|| misses.iter().sum::<f64>() / misses.len() as f64);
+        Evaluation {
+            best_target: best.and_then(|entry| entry.target),
+            best_return: best.map_or(0.0, |entry| entry.achieved),
+            offline_target,
+            offline_return: offline.map(|entry| entry.achieved),
+            calibration_error,
+            sweep,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_supported_targets_count_for_calibration() {
+        let entry = |target, achieved, supported| SweepEntry {
+            target: Some(target),
+            achieved,
+            stderr: 0.0,
+            episodes: 1,
+            supported,
+        };
+        let sweep = vec![entry(0.0, 0.5, true), entry(1.0, 0.9, true), entry(7.0, 1.1, false)];
+        let evaluation = Evaluation::of(sweep, Some(1.0));
+        assert!((evaluation.calibration_error.unwrap() - 0.3).abs() < 1e-12);
+        assert_eq!((evaluation.best_target, evaluation.best_return), (Some(7.0), 1.1));
+        assert_eq!(evaluation.offline_return, Some(0.9));
+    }
+}

@@ -1,0 +1,178 @@
+//! Experiments as a library call: with a world and a method that nobody inside knows of, stopped and gone on with.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use esper::methods::{About, Context, Labels, Relabel};
+use esper::{Error, Registry};
+use esper_data::{Rng, Seed, Space};
+use esper_eval::{EvalError, Experiment, Observer, PlannedRun, Results, RunResults, Unobserved};
+use esper_tasks::{DatasetSpec, Env, Step, Task};
+use rand::RngExt;
+
+/// A number is drawn and shown; naming it pays, and a lucky number pays twice.
+#[derive(Clone)]
+struct Naming {
+    shown: u8,
+    rng: Rng,
+}
+
+impl Env for Naming {
+    type Cell = u8;
+    type Action = u8;
+    fn observation_space(&self) -> Space {
+        Space::Discrete { n: 3 }
+    }
+    fn action_space(&self) -> Space {
+        Space::Discrete { n: 3 }
+    }
+    fn reset(&mut self, seed: u64, observation: &mut [u8]) {
+        self.rng = Seed::new(seed).rng();
+        self.shown = self.rng.random_range(0..3);
+        observation[0] = self.shown;
+    }
+    fn step(&mut self, action: u8, _: &mut [u8]) -> Step {
+        let lucky = f32::from(u8::from(self.rng.random_bool(0.5)));
+        Step::end(if action == self.shown { 1.0 + lucky } else { 0.0 })
+    }
+}
+
+fn task() -> Task {
+    let naming = Naming { shown: 0, rng: Seed::new(0).rng() };
+    Task::new("naming", move || Ok(Box::new(naming.clone())))
+        .with_dataset(DatasetSpec::new("random", 2_000, ["random"]))
+        .with_episodes(200)
+}
+
+/// Labels a step with 1 where it paid anything.
+struct Paid;
+
+impl Relabel for Paid {
+    fn about(&self) -> About {
+        About::new("paid").titled("paid or not")
+    }
+    fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error> {
+        let paid = |value: f32| f32::from(u8::from(value > 0.0));
+        Ok(Labels::new(context.returns_to_go().into_iter().map(paid).collect()))
+    }
+}
+
+fn experiment() -> Experiment {
+    let settings = ["mlp.steps=800", "mlp.hidden=16", "mlp.batch=64"].map(str::to_owned);
+    Experiment::with_registry(&task(), Registry::default().with(Paid))
+        .and_then(|experiment| experiment.with_methods(["paid", "rvs", "paid"]))
+        .and_then(|experiment| experiment.with_settings(None, &settings))
+        .unwrap()
+        .with_seeds(2)
+}
+
+/// Results without how long things took.
+fn timeless(mut results: Results) -> Results {
+    for method in &mut results.methods {
+        method.train_seconds = None;
+        method.runs.iter_mut().for_each(|run| run.train_seconds = 0.0);
+    }
+    results
+}
+
+/// Counts what it is told, and stops after so many reports of progress.
+#[derive(Default)]
+struct Stopping {
+    after: Option<usize>,
+    reports: AtomicUsize,
+    planned: Mutex<Vec<PlannedRun>>,
+    finished: Mutex<Vec<(usize, bool)>>,
+    collected: AtomicUsize,
+}
+
+impl Observer for Stopping {
+    fn collecting(&self, _: &str, done: u64, total: u64) {
+        assert!(done > 0 && total == 2_000);
+        self.collected.fetch_add(1, Ordering::Relaxed);
+    }
+    fn planned(&self, runs: &[PlannedRun]) {
+        *self.planned.lock().unwrap() = runs.to_vec();
+    }
+    fn progress(&self, run: usize, phase: &str, done: usize, total: usize) {
+        assert!(done <= total);
+        assert!(self.planned.lock().unwrap()[run].phases.contains(&phase), "{phase}");
+        self.reports.fetch_add(1, Ordering::Relaxed);
+    }
+    fn finished(&self, run: usize, _: &RunResults, before: bool) {
+        self.finished.lock().unwrap().push((run, before));
+    }
+    fn stop(&self) -> bool {
+        self.after.is_some_and(|after| self.reports.load(Ordering::Relaxed) >= after)
+    }
+}
+
+#[test]
+fn a_world_and_a_method_of_ones_own_are_compared() {
+    let home = tempfile::tempdir().unwrap();
+    let results = experiment().run(&home.path().join("run"), &Unobserved).unwrap();
+    let titles: Vec<&str> = results.methods.iter().map(|method| method.title.as_str()).collect();
+    assert_eq!(titles, ["paid or not", "return conditioning"], "each once");
+    assert_eq!((results.task.as_str(), results.dataset.steps), ("naming", 2_000));
+    let paid = &results.methods[0];
+    assert!(paid.paper_best_return.is_none() && paid.has_targets());
+    // Asked for 1, it names the number, which pays 1.5 on average.
+    let achieved = paid.offline_return.unwrap().mean;
+    assert!((achieved - 1.5).abs() < 0.15, "{achieved}");
+    assert_eq!(paid.runs[0].evaluation.offline_target, Some(1.0));
+}
+
+#[test]
+fn what_was_stopped_ends_with_the_same_results() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = |name: &str| home.path().join(name);
+    let whole = experiment().run(&folder("whole"), &Unobserved).unwrap();
+    for after in [1, 900, 2_500] {
+        let path = folder(&format!("stopped-{after}"));
+        let stopping = Stopping { after: Some(after), ..Stopping::default() };
+        let stopped = experiment().run(&path, &stopping);
+        assert!(matches!(stopped, Err(EvalError::Stopped)), "{after}");
+        let observer = Stopping::default();
+        let resumed = experiment().resuming(true).run(&path, &observer).unwrap();
+        assert_eq!(timeless(resumed), timeless(whole.clone()));
+        assert_eq!(observer.finished.lock().unwrap().len(), 4);
+        assert_eq!(observer.collected.load(Ordering::Relaxed), 0, "the data was there");
+        assert_same_policies(&folder("whole"), &path);
+    }
+    // What is done is not done again; and not without being asked for.
+    let observer = Stopping::default();
+    let again = experiment().resuming(true).run(&folder("whole"), &observer).unwrap();
+    assert_eq!(again, whole);
+    assert!(observer.finished.lock().unwrap().iter().all(|(_, before)| *before));
+    let exists = experiment().run(&folder("whole"), &Unobserved);
+    assert!(matches!(exists, Err(EvalError::Exists(_))));
+    let other = experiment().with_seeds(3).resuming(true).run(&folder("whole"), &Unobserved);
+    assert!(matches!(other, Err(EvalError::OtherComparison { .. })));
+}
+
+fn assert_same_policies(one: &Path, other: &Path) {
+    for run in ["paid-mlp-0", "paid-mlp-1", "rvs-mlp-0", "rvs-mlp-1"] {
+        let read = |home: &Path| fs::read(home.join(run).join("policy.safetensors")).unwrap();
+        assert!(read(one) == read(other), "{run}");
+    }
+}
+
+/// Rules that changed are another world.
+#[test]
+fn a_policy_is_not_tried_in_a_world_of_another_version() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("run");
+    experiment().run(&path, &Unobserved).unwrap();
+    let device = esper_nn::DeviceName::Cpu.open().unwrap();
+    let folder = esper::run::RunFolder::open(&path.join("rvs-mlp-0")).unwrap();
+    let policy = folder.policy(&Registry::default(), &device).unwrap();
+    let ask = esper_eval::Ask { targets: Some(vec![1.0]), episodes: 10, seed: 0 };
+    let watch = &mut |_, _| std::ops::ControlFlow::Continue(());
+    esper_eval::evaluate(&policy, &task(), &ask, watch).unwrap();
+    let newer = task().with_version(2);
+    let refused = esper_eval::evaluate(&policy, &newer, &ask, watch).unwrap_err().to_string();
+    assert!(refused.contains("version 1") && refused.contains("version 2"), "{refused}");
+    let other = esper_tasks::task("gambling").unwrap();
+    assert!(esper_eval::evaluate(&policy, other, &ask, watch).is_err());
+}
