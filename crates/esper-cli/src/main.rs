@@ -6,20 +6,27 @@ mod progress;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use esper_nn::DeviceName;
 
-use commands::{book, collect, eval, expert, info, report, reproduce, run, tasks, train};
+use commands::{
+    book, collect, completions, eval, expert, info, report, reproduce, run, tasks, train,
+};
 use output::{Failure, Output};
 
 /// Decisions from logged data in an uncertain world: ask for an average return, and get it.
 ///
 /// Methods that imitate trajectories with a high return also imitate luck. esper tells the two apart.
 #[derive(Parser)]
-#[command(name = "esper", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "esper", version = VERSION, propagate_version = true, arg_required_else_help = true)]
 #[command(
     after_help = "Start with:  esper run gambling\n             esper tasks\n             esper collect connect-four"
 )]
 struct Arguments {
+    /// Train and act on the CPU, or on a GPU where the program was built for one (cargo feature `gpu`)
+    #[arg(long, global = true, value_enum, value_name = "DEVICE", default_value_t = DeviceArgument::Cpu)]
+    device: DeviceArgument,
+
     /// Print one JSON document to standard output, and nothing else there
     #[arg(long, global = true)]
     json: bool,
@@ -35,6 +42,15 @@ struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DeviceArgument {
+    Cpu,
+    Gpu,
+}
+
+/// The version, with the commit where it is known; the build script says.
+const VERSION: &str = env!("ESPER_VERSION");
 
 #[derive(Subcommand)]
 enum Command {
@@ -57,6 +73,8 @@ enum Command {
     Reproduce(reproduce::Arguments),
     /// Train a player of a task by playing, to collect data with
     Expert(expert::Arguments),
+    /// Print a script that completes commands and options in a shell
+    Completions(completions::Arguments),
     /// Make or check the Connect Four opening book (for maintainers)
     #[command(subcommand)]
     Book(book::Command),
@@ -70,7 +88,11 @@ fn main() -> ExitCode {
         }
     }));
     let arguments = Arguments::parse();
-    let output = Output::new(arguments.json, arguments.quiet);
+    let device = match arguments.device {
+        DeviceArgument::Cpu => DeviceName::Cpu,
+        DeviceArgument::Gpu => DeviceName::Gpu,
+    };
+    let output = Output::new(arguments.json, arguments.quiet, device);
     if let Some(threads) = arguments.threads {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads));
         if let Err(error) = pool.build_global() {
@@ -96,6 +118,9 @@ fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
         Command::Report(arguments) => report::run(&arguments, output),
         Command::Reproduce(arguments) => reproduce::run(&arguments, output),
         Command::Expert(arguments) => expert::run(&arguments, output),
+        Command::Completions(arguments) => {
+            completions::run(&arguments, Arguments::command(), output)
+        }
         Command::Book(command) => book::run(&command, output),
     }
 }

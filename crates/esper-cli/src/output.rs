@@ -4,13 +4,20 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use esper_data::DataError;
+use esper_eval::text::{leaked, number};
+use esper_eval::{EvalError, RunResults};
+use esper_nn::{Device, DeviceName};
+use esper_report::ReportError;
 use serde::Serialize;
 
-/// How the user wants to be spoken to.
+use crate::progress::duration;
+
+/// How the user wants to be spoken to, and where tensors are to be.
 pub(crate) struct Output {
     json: bool,
     quiet: bool,
     colours: bool,
+    device: DeviceName,
 }
 
 /// How a piece of text stands out.
@@ -25,10 +32,16 @@ pub(crate) enum Paint {
 }
 
 impl Output {
-    pub(crate) fn new(json: bool, quiet: bool) -> Self {
+    pub(crate) fn new(json: bool, quiet: bool, device: DeviceName) -> Self {
         // As https://no-color.org has it.
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Output { json, quiet, colours: wanted && !json && std::io::stdout().is_terminal() }
+        let colours = wanted && !json && std::io::stdout().is_terminal();
+        Output { json, quiet, colours, device }
+    }
+
+    /// The device that was asked for.
+    pub(crate) fn device(&self) -> Result<Device, Failure> {
+        self.device.open().map_err(Failure::misuse)
     }
 
     /// A piece of a result, in colour where there is a terminal to show it.
@@ -98,7 +111,7 @@ impl Failure {
                 "{} already exists; name another file with --out, or replace it with --force",
                 path.display()
             )),
-            other => Failure::error(format!("cannot write: {other}")),
+            other => Failure::error(other),
         }
     }
 
@@ -107,24 +120,65 @@ impl Failure {
         Failure { message: message.to_string(), status: 2 }
     }
 
-    /// The user pressed Ctrl-C: status 130, as shells have it.
-    pub(crate) fn interrupted() -> Self {
-        Failure { message: "interrupted; nothing was written".to_owned(), status: 130 }
-    }
-
-    /// The user pressed Ctrl-C while something was learned: status 130, and how to go on.
+    /// The user pressed Ctrl-C: status 130, as shells have it, and how to go on.
     pub(crate) fn paused(how: &str) -> Self {
         Failure { message: format!("interrupted; {how}"), status: 130 }
     }
 }
 
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.message)
+/// What went wrong with learning or an experiment, as the program says it. `go_on` is how to go on after a stop.
+pub(crate) fn failure(error: impl Into<EvalError>, go_on: &str) -> Failure {
+    use esper::Error;
+    match error.into() {
+        EvalError::Stopped | EvalError::Learning(Error::Stopped) => Failure::paused(go_on),
+        EvalError::Learning(error @ (Error::Config(_) | Error::Unknown { .. })) => {
+            Failure::misuse(error)
+        }
+        EvalError::Learning(error @ Error::Device(_)) => Failure::misuse(error),
+        EvalError::Options(error) => Failure::misuse(error),
+        error @ (EvalError::Exists(_) | EvalError::Learning(Error::RunExists(_))) => {
+            Failure::error(format!(
+                "{error}; name another folder with --out, or go on with it with --resume"
+            ))
+        }
+        error @ EvalError::OtherComparison { .. } => {
+            Failure::error(format!("{error}\nname another folder with --out"))
+        }
+        EvalError::Data(error) => Failure::writing(error),
+        other => Failure::error(other),
     }
 }
 
-pub(crate) use esper_eval::text::{count, leaked, number, percent};
+/// What went wrong with a report or a reproduction.
+pub(crate) fn report_failure(error: ReportError, go_on: &str) -> Failure {
+    match error {
+        ReportError::Experiment(error) => failure(*error, go_on),
+        ReportError::Run(error) => failure(error, go_on),
+        error @ ReportError::OtherPreset { .. } => {
+            Failure::error(format!("{error}; name another folder with --out"))
+        }
+        other => Failure::error(other),
+    }
+}
+
+/// A line about a run that is over.
+pub(crate) fn run_line(name: &str, run: &RunResults, before: bool) -> String {
+    let mut line = match before {
+        true => format!("{name}: done before"),
+        false => format!("{name}: trained in {}", duration(run.train_seconds)),
+    };
+    if let Some(clustering) = &run.findings.clustering {
+        line += &format!(", leakage {}", leaked(&clustering.leakage));
+        if !clustering.clean {
+            line += " (more than is tolerated)";
+        }
+    }
+    line += &format!(", best return {}", number(run.evaluation.best_return));
+    if let Some(achieved) = run.evaluation.offline_return {
+        line += &format!(", offline {}", number(achieved));
+    }
+    line
+}
 
 /// A table with aligned columns: the first to the left, the others to the right.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {

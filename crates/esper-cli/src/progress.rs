@@ -1,173 +1,298 @@
-//! A line of progress on a terminal, and Ctrl-C.
+//! Progress on a terminal, and Ctrl-C.
 
-use std::io::{IsTerminal, Write};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::output::{Output, count};
+use esper::Monitor;
+use esper_eval::text::count;
+use esper_eval::{Observer, PlannedRun, RunResults};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Shows how far something is, with rate and time left. Draws only on a terminal, and not when quiet; may be shared by
-/// threads.
+use crate::output::{Output, run_line};
+
+/// How far one piece of work is, with rate and time left. Draws only on a terminal, and not when quiet.
 pub(crate) struct Progress {
-    label: String,
-    unit: &'static str,
-    total: u64,
-    started: Instant,
-    state: Mutex<State>,
-    shown: bool,
-}
-
-#[derive(Default)]
-struct State {
-    done: u64,
-    /// What else there is to say.
-    detail: String,
-    drawn: Option<Instant>,
+    bar: ProgressBar,
 }
 
 impl Progress {
-    pub(crate) fn new(
-        output: &Output,
-        label: impl Into<String>,
-        unit: &'static str,
-        total: u64,
-    ) -> Self {
-        Progress {
-            label: label.into(),
-            unit,
-            total,
-            started: Instant::now(),
-            state: Mutex::default(),
-            shown: output.talks() && std::io::stderr().is_terminal(),
-        }
+    pub(crate) fn new(output: &Output, label: &str, unit: &'static str, total: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), target(output));
+        bar.set_style(style(unit));
+        bar.set_message(label.to_owned());
+        Progress { bar }
+    }
+
+    /// So much is done.
+    pub(crate) fn set(&self, done: u64) {
+        self.bar.set_position(done);
     }
 
     /// Counts more as done.
     pub(crate) fn add(&self, done: u64) {
-        if !self.shown {
-            return;
-        }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.done += done;
-        self.draw(&mut state);
+        self.bar.inc(done);
     }
 
-    /// Says this beside the rate from now on.
-    pub(crate) fn say(&self, detail: impl Into<String>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.detail = format!("  {}", detail.into());
-    }
-
-    fn draw(&self, state: &mut State) {
-        if state.drawn.is_none_or(|drawn| drawn.elapsed() > Duration::from_millis(100)) {
-            // Nothing to be done about a terminal that cannot be written to.
-            let _ = write!(std::io::stderr(), "\r{}{}\x1b[K", self.line(state.done), state.detail);
-            state.drawn = Some(Instant::now());
-        }
-    }
-
-    fn line(&self, done: u64) -> String {
-        let rate = done as f64 / self.started.elapsed().as_secs_f64().max(1e-9);
-        let left = time_left(self.total.saturating_sub(done) as f64, rate);
-        let share = 100 * done.min(self.total) / self.total.max(1);
-        let (label, unit) = (&self.label, self.unit);
-        let (done, rate) = (count(done as usize), count(rate as usize));
-        format!("{label}: {share:3}%  {done} {unit}  {rate}/s{left}")
+    /// Says this beside the label from now on.
+    pub(crate) fn say(&self, words: String) {
+        self.bar.set_message(words);
     }
 }
 
 /// The line is wiped when the work is over, however it ends.
 impl Drop for Progress {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if state.drawn.is_some() {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
+        self.bar.finish_and_clear();
     }
 }
 
-/// How far several jobs are that go on side by side: one line on a terminal, unless quiet.
-pub(crate) struct Board {
-    jobs: Mutex<BoardState>,
-    shown: bool,
+fn target(output: &Output) -> ProgressDrawTarget {
+    if output.talks() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }
+}
+
+/// Label, share, count, rate and time left.
+fn style(unit: &'static str) -> ProgressStyle {
+    let done = move |state: &ProgressState, w: &mut dyn std::fmt::Write| {
+        let _ = write!(w, "{} {unit}", count(state.pos() as usize));
+    };
+    let rate = |state: &ProgressState, w: &mut dyn std::fmt::Write| {
+        let _ = write!(w, "{}/s", count(state.per_sec() as usize));
+    };
+    let left = |state: &ProgressState, w: &mut dyn std::fmt::Write| {
+        if state.pos() > 0 {
+            let _ = write!(w, "{} left", duration(state.eta().as_secs_f64()));
+        }
+    };
+    ProgressStyle::with_template("{msg}: {percent:>3}%  {done}  {rate}  {left}")
+        .expect("the template is right")
+        .with_key("done", done)
+        .with_key("rate", rate)
+        .with_key("left", left)
+}
+
+/// Follows an experiment: a line for every run under way, and one for all of them with the time left for the whole.
+pub(crate) struct Board<'a> {
+    output: &'a Output,
+    lines: MultiProgress,
+    state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct BoardState {
-    /// What each is at.
-    jobs: Vec<(String, Step)>,
-    drawn: Option<Instant>,
+struct State {
+    whole: Whole,
+    names: Vec<String>,
+    /// The line of every run under way.
+    bars: BTreeMap<usize, (String, ProgressBar)>,
+    /// The line of all of them.
+    summary: Option<ProgressBar>,
+    collecting: Option<ProgressBar>,
 }
 
-struct Step {
-    phase: String,
-    started: Instant,
-    /// How far the phase was when it was first heard of: it may have gone on from a checkpoint.
-    first: usize,
-    done: usize,
-    total: usize,
-}
-
-impl Board {
-    pub(crate) fn new(output: &Output) -> Self {
-        let shown = output.talks() && std::io::stderr().is_terminal();
-        Board { jobs: Mutex::default(), shown }
+impl<'a> Board<'a> {
+    pub(crate) fn new(output: &'a Output) -> Self {
+        let lines = MultiProgress::with_draw_target(target(output));
+        Board { output, lines, state: Mutex::default() }
     }
 
-    /// A job is so far with a phase.
-    pub(crate) fn show(&self, job: &str, phase: &str, done: usize, total: usize) {
-        if !self.shown {
-            return;
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says something above the lines.
+    fn say(&self, line: &str) {
+        if self.output.talks() {
+            self.lines.suspend(|| eprintln!("{line}"));
         }
-        let mut state = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = state.jobs.iter().position(|(name, _)| name == job).unwrap_or_else(|| {
-            let phase = String::new();
-            let step = Step { phase, started: Instant::now(), first: 0, done: 0, total };
-            state.jobs.push((job.to_owned(), step));
-            state.jobs.len() - 1
+    }
+}
+
+impl Drop for Board<'_> {
+    fn drop(&mut self) {
+        // Nothing to be done about a terminal that cannot be written to.
+        let _ = self.lines.clear();
+    }
+}
+
+impl Observer for Board<'_> {
+    fn collecting(&self, task: &str, done: u64, total: u64) {
+        let mut state = self.state();
+        let bar = state.collecting.get_or_insert_with(|| {
+            let bar = self.lines.add(ProgressBar::new(total));
+            bar.set_style(style("steps"));
+            bar.set_message(format!("collecting {task}"));
+            bar
         });
-        let step = &mut state.jobs[at].1;
-        if step.phase != phase {
-            let phase = phase.to_owned();
-            *step = Step { phase, started: Instant::now(), first: done, done, total };
+        bar.set_position(done);
+    }
+
+    fn planned(&self, runs: &[PlannedRun]) {
+        let mut state = self.state();
+        if let Some(bar) = state.collecting.take() {
+            bar.finish_and_clear();
         }
-        (step.done, step.total) = (done, total);
-        if state.drawn.is_none_or(|drawn| drawn.elapsed() > Duration::from_millis(100)) {
-            state.drawn = Some(Instant::now());
-            let lines: Vec<String> =
-                state.jobs.iter().map(|(name, step)| step.line(name)).collect();
-            // One line of the terminal, cut if need be; nothing to be done if it cannot be written to.
-            let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(w, _)| w.0);
-            let width = usize::from(width).saturating_sub(1);
-            let line: String = lines.join("  |  ").chars().take(width).collect();
-            let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
+        state.names = runs.iter().map(|run| run.name.clone()).collect();
+        state.whole = Whole::of(runs);
+        let summary = self.lines.add(ProgressBar::no_length());
+        summary.set_style(ProgressStyle::with_template("{msg}").expect("the template is right"));
+        state.summary = Some(summary);
+    }
+
+    fn progress(&self, run: usize, phase: &str, done: usize, total: usize) {
+        let mut state = self.state();
+        state.whole.at(run, phase, done as f64 / total.max(1) as f64, Instant::now());
+        let name = state.names.get(run).cloned().unwrap_or_default();
+        let State { bars, summary, whole, .. } = &mut *state;
+        let (known, bar) = bars.entry(run).or_insert_with(|| {
+            let bar = ProgressBar::new(total as u64);
+            let bar = match &summary {
+                Some(summary) => self.lines.insert_before(summary, bar),
+                None => self.lines.add(bar),
+            };
+            bar.set_style(style("steps"));
+            (String::new(), bar)
+        });
+        if known != phase {
+            *known = phase.to_owned();
+            bar.reset();
+            bar.set_length(total as u64);
+            bar.set_message(format!("{name}: {phase}"));
+        }
+        bar.set_position(done as u64);
+        if let Some(summary) = summary {
+            summary.set_message(whole.line(Instant::now()));
         }
     }
 
-    /// A job is over.
-    pub(crate) fn finish(&self, job: &str) {
-        let mut state = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        state.jobs.retain(|(name, _)| name != job);
-        if state.drawn.take().is_some() {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
+    fn finished(&self, run: usize, results: &RunResults, before: bool) {
+        let name = {
+            let mut state = self.state();
+            state.whole.done(run, before, Instant::now());
+            if let Some((_, bar)) = state.bars.remove(&run) {
+                bar.finish_and_clear();
+            }
+            state.names.get(run).cloned().unwrap_or_default()
+        };
+        self.say(&run_line(&name, results, before));
+    }
+
+    fn stop(&self) -> bool {
+        interrupted()
     }
 }
 
-impl Step {
-    fn line(&self, job: &str) -> String {
-        let Step { phase, started, first, done, total } = self;
-        let rate = (done - first.min(done)) as f64 / started.elapsed().as_secs_f64().max(1e-9);
-        let share = 100 * done / (*total).max(1);
-        let left = time_left(total.saturating_sub(*done) as f64, rate);
-        format!("{job}: {phase} {share:3}%  {}/s{left}", count(rate as usize))
+/// All runs of an experiment, and how long they take.
+#[derive(Default)]
+struct Whole {
+    runs: Vec<Timed>,
+}
+
+struct Timed {
+    method: String,
+    phases: Vec<&'static str>,
+    started: Option<Instant>,
+    /// How much of it is done, from 0 to 1.
+    share: f64,
+    /// How long it took, when it is complete and was not so before.
+    took: Option<Duration>,
+    complete: bool,
+}
+
+impl Whole {
+    fn of(runs: &[PlannedRun]) -> Self {
+        let timed = |run: &PlannedRun| Timed {
+            method: run.method.clone(),
+            phases: run.phases.clone(),
+            started: None,
+            share: 0.0,
+            took: None,
+            complete: false,
+        };
+        Whole { runs: runs.iter().map(timed).collect() }
+    }
+
+    /// A run is so far with a phase. Phases count the same; those that are tried again stay where they are.
+    fn at(&mut self, run: usize, phase: &str, share: f64, now: Instant) {
+        let Some(run) = self.runs.get_mut(run) else { return };
+        run.started.get_or_insert(now);
+        if let Some(at) = run.phases.iter().position(|known| *known == phase) {
+            run.share = run.share.max((at as f64 + share) / run.phases.len() as f64);
+        }
+    }
+
+    fn done(&mut self, run: usize, before: bool, now: Instant) {
+        let Some(run) = self.runs.get_mut(run) else { return };
+        run.complete = true;
+        run.took = run.started.filter(|_| !before).map(|started| now - started);
+    }
+
+    /// "run 3 of 9, about 2 min left".
+    fn line(&self, now: Instant) -> String {
+        let begun = self.runs.iter().filter(|run| run.complete || run.started.is_some()).count();
+        let left = self
+            .left(now)
+            .map_or(String::new(), |seconds| format!(", about {} left for all", duration(seconds)));
+        format!("run {begun} of {}{left}", self.runs.len())
+    }
+
+    /// Seconds left, if there is something to go by for every method that is still to run.
+    fn left(&self, now: Instant) -> Option<f64> {
+        let under_way = |run: &&Timed| !run.complete && run.started.is_some();
+        let side_by_side = self.runs.iter().filter(under_way).count().max(1);
+        let mut seconds = 0.0;
+        for run in self.runs.iter().filter(|run| !run.complete) {
+            let whole = self.seconds_of(&run.method, now)?;
+            let gone = run.started.map_or(0.0, |started| (now - started).as_secs_f64());
+            seconds += (whole - gone).max(0.0);
+        }
+        Some(seconds / side_by_side as f64)
+    }
+
+    /// How long a run of a method takes: the mean of those that are complete, or what those under way let expect.
+    fn seconds_of(&self, method: &str, now: Instant) -> Option<f64> {
+        let runs = || self.runs.iter().filter(|run| run.method == method);
+        let mean = |seconds: Vec<f64>| {
+            (!seconds.is_empty()).then(|| seconds.iter().sum::<f64>() / seconds.len() as f64)
+        };
+        let complete = runs().filter_map(|run| run.took).map(|took| took.as_secs_f64()).collect();
+        let expected = |run: &Timed| {
+            let gone = (now - run.started?).as_secs_f64();
+            (run.share > 0.01).then(|| gone / run.share)
+        };
+        mean(complete).or_else(|| mean(runs().filter_map(expected).collect()))
     }
 }
 
-/// How long so much more takes; nothing before anything is done.
-fn time_left(more: f64, rate: f64) -> String {
-    if rate > 0.0 { format!("  {} left", duration(more / rate)) } else { String::new() }
+/// Follows a single training, on one line.
+pub(crate) struct TrainingLine<'a> {
+    board: Board<'a>,
+}
+
+impl<'a> TrainingLine<'a> {
+    pub(crate) fn new(output: &'a Output, name: &str, phases: Vec<&'static str>) -> Self {
+        let board = Board::new(output);
+        let run = PlannedRun { name: name.to_owned(), method: name.to_owned(), phases };
+        board.planned(&[run]);
+        TrainingLine { board }
+    }
+
+    /// So many episodes of how many are played.
+    pub(crate) fn evaluating(&self, done: usize, total: usize) -> ControlFlow<()> {
+        self.board.progress(0, "evaluate", done, total);
+        go_on()
+    }
+}
+
+impl Monitor for TrainingLine<'_> {
+    fn progress(&self, phase: &str, done: usize, total: usize) {
+        self.board.progress(0, phase, done, total);
+    }
+
+    fn stop(&self) -> bool {
+        interrupted()
+    }
 }
 
 /// Seconds as a person says them.
@@ -196,6 +321,11 @@ pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
+/// Whether to go on: until Ctrl-C is pressed.
+pub(crate) fn go_on() -> ControlFlow<()> {
+    if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,5 +336,31 @@ mod tests {
             [3.2, 75.0, 3723.0].map(duration),
             ["3 s", "1 min 15 s", "1 h 02 min"].map(str::to_owned)
         );
+    }
+
+    fn planned(method: &str) -> PlannedRun {
+        let (name, method) = (method.to_owned(), method.to_owned());
+        PlannedRun { name, method, phases: vec!["learn", "evaluate"] }
+    }
+
+    /// Two runs of `a`, one of `b`. The first of `a` took ten seconds; nothing is known of `b` until it is under way.
+    #[test]
+    fn time_left_is_by_method() {
+        let start = Instant::now();
+        let after = |seconds: u64| start + Duration::from_secs(seconds);
+        let mut whole = Whole::of(&[planned("a"), planned("a"), planned("b")]);
+        assert_eq!(whole.line(start), "run 0 of 3");
+        whole.at(0, "learn", 0.0, start);
+        whole.at(0, "learn", 0.5, after(5));
+        assert_eq!(whole.line(after(5)), "run 1 of 3");
+        whole.done(0, false, after(10));
+        whole.at(1, "learn", 0.0, after(10));
+        whole.at(2, "learn", 0.0, after(10));
+        // Halfway through its first phase of two, `b` is a quarter done after 4 s: 12 more. `a` has 6 more.
+        whole.at(2, "learn", 0.5, after(14));
+        assert_eq!(whole.line(after(14)), "run 3 of 3, about 9 s left for all");
+        whole.done(1, true, after(14));
+        whole.done(2, true, after(14));
+        assert_eq!(whole.line(after(14)), "run 3 of 3, about 0 s left for all");
     }
 }

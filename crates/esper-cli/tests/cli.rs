@@ -28,8 +28,14 @@ fn tasks_are_listed() {
     let names: Vec<&str> =
         tasks.as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["gambling", "connect-four", "twenty48"]);
-    let text = esper(folder.path(), &["tasks"]);
-    assert!(String::from_utf8(text.stdout).unwrap().contains("Connect Four"));
+    assert_eq!(tasks[2]["aliases"][0], "2048");
+    assert_eq!(
+        (&tasks[0]["version"], &tasks[0]["datasets"][0]["name"]),
+        (&1.into(), &"paper".into())
+    );
+    let text = String::from_utf8(esper(folder.path(), &["tasks"]).stdout).unwrap();
+    assert!(text.contains("Connect Four"));
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]
@@ -139,7 +145,10 @@ fn wrong_use_is_explained() {
         (&["collect", "gambling", "--threads", "0"], 2, "--threads"),
         (&["collect", "gambling", "--behaviour", "expert"], 2, "it has random"),
         (&["collect", "gambling", "--behaviour", "random", "--behaviour", "random"], 2, "twice"),
-        (&["collect", "gambling", "--epsilon", "0.5"], 2, "does not play here"),
+        (&["collect", "gambling", "--epsilon", "0.5"], 2, "none plays here"),
+        (&["collect", "gambling", "--dataset", "large"], 2, "it has paper"),
+        (&["tasks", "--device", "abacus"], 2, "cpu, gpu"),
+        (&["completions", "abacus"], 2, "bash"),
         (&["collect", "gambling", "--fraction", "0"], 2, "not a share"),
         (&["collect", "gambling", "--fraction", "101%"], 2, "not a share"),
         (&["collect", "gambling", "--fraction", "nan"], 2, "not a share"),
@@ -233,6 +242,9 @@ fn help_has_examples() {
         &["eval"],
         &["run"],
         &["expert"],
+        &["completions"],
+        &["report"],
+        &["reproduce"],
         &["book", "build"],
         &["book", "check"],
     ] {
@@ -243,6 +255,41 @@ fn help_has_examples() {
     }
     let help = String::from_utf8(esper(folder.path(), &["--help"]).stdout).unwrap();
     assert!(help.contains("Start with:"), "{help}");
+}
+
+/// The version with the commit, where the program was built in its repository.
+#[test]
+fn the_version_is_told() {
+    let folder = folder();
+    let version = String::from_utf8(esper(folder.path(), &["--version"]).stdout).unwrap();
+    let number = concat!("esper ", env!("CARGO_PKG_VERSION"));
+    assert!(version.starts_with(number), "{version}");
+    let rest = version.trim_start_matches(number).trim();
+    let commit = rest.trim_matches(['(', ')']);
+    assert!(commit.chars().all(|c| c.is_ascii_hexdigit()), "{version}");
+}
+
+#[test]
+fn shells_can_complete_commands() {
+    let folder = folder();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = esper(folder.path(), &["completions", shell]);
+        assert!(script.status.success());
+        let script = String::from_utf8(script.stdout).unwrap();
+        assert!(script.contains("reproduce") && script.contains("tensorboard"), "{shell}");
+    }
+}
+
+/// Without a GPU in the program there is a sentence, and nothing is done.
+#[cfg(not(feature = "gpu"))]
+#[test]
+fn a_gpu_has_to_be_built_in() {
+    let folder = folder();
+    esper(folder.path(), &["collect", "gambling", "--steps", "1000"]);
+    let output = esper(folder.path(), &["train", "gambling.parquet", "--device", "gpu"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--features gpu"), "{}", stderr(&output));
+    assert_eq!(files_in(&folder), ["gambling.parquet"]);
 }
 
 /// The whole text for a data set that is the same for ever.

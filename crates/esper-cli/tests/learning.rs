@@ -84,6 +84,27 @@ fn a_comparison_keeps_its_contract() {
     assert_eq!(json(&run(&["--out", "one", "--resume"])), results);
 }
 
+/// Labels of one's own beside the methods, in the table and on the page.
+#[test]
+fn labels_of_ones_own_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let data = ["collect", "gambling", "--steps", "4000", "--json"];
+    json(&esper(here, &data));
+    let train = ["train", "gambling.parquet", "--method", "rvs", "--out", "mine", "--json"];
+    json(&small(here, &train));
+    let mine = ["--methods", "rvs", "--labels", "mine/labels.parquet", "--out", "one"];
+    let run = |more: &[&str]| small(here, &[&RUN[..], &mine, more].concat());
+    let results = json(&run(&[]));
+    let [rvs, labels] = &results["methods"].as_array().unwrap()[..] else { panic!("{results}") };
+    assert_eq!(labels["method"], "labels");
+    assert_eq!(labels["best_return"], rvs["best_return"], "the same labels, the same policies");
+    let page = fs::read_to_string(here.join("one/report.html")).unwrap();
+    assert!(page.contains("What labels know: labels from labels.parquet"));
+    assert!(page.contains("--labels mine/labels.parquet"));
+    assert_eq!(json(&run(&["--resume"])), results);
+}
+
 /// The same comparison with less data and with all of it; each can be gone on with.
 #[test]
 fn shares_of_the_data_are_compared() {
@@ -140,6 +161,18 @@ fn training_and_asking() {
     json(&small(here, &[&best[..], &["--set", "bc.percentile=10"]].concat()));
     assert!(json(&esper(here, &["eval", "bc", "--json"]))["sweep"][0]["target"].is_null());
     refused(&esper(here, &["eval", "bc", "--targets", "1"]), 2, "cannot be asked");
+
+    // Labels that come from a file: a run's own, as another program would write them.
+    let given = ["train", "gambling.parquet", "--labels", "run/labels.parquet", "--out", "given"];
+    let given = json(&small(here, &[&given[..], &["--json"]].concat()));
+    assert_eq!((&given["method"], &given["policy"]), (&"labels".into(), &"mlp".into()));
+    assert!(given["findings"]["calibration"]["error"].is_f64());
+    json(&esper(here, &["eval", "given", "--targets", "1", "--episodes", "20", "--json"]));
+    let both = ["train", "gambling.parquet", "--labels", "x", "--method", "rvs"];
+    refused(&small(here, &both), 2, "cannot be used with");
+    let other = ["train", "gambling.parquet", "--labels", "gambling.parquet"];
+    refused(&small(here, &other), 1, "label");
+    assert!(!here.join("gambling-labels-0").exists());
 
     refused(&small(here, &["train", "gambling.parquet", "--out", "run"]), 1, "--resume");
     refused(&esper(here, &["eval", "nowhere"]), 1, "there is no folder nowhere");

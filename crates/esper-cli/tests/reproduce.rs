@@ -45,7 +45,7 @@ fn figure_1_is_reproduced() {
     assert!(stderr(&again).starts_with("figure1: part 1 of 1\n"), "{}", stderr(&again));
     let text = String::from_utf8_lossy(&again.stdout);
     assert!(text.contains("reproduction/report.html in "), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert_eq!(trained().unwrap().modified().unwrap(), before);
     refused(
         &esper(here, &[&part[..], &["--paper"]].concat()),

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use esper_data::{PendingFile, Seed};
+use esper_eval::text::count;
 use esper_tasks::connect_four::Solver;
 use esper_tasks::connect_four::book::{Book, Database, Scope};
 use rand::seq::SliceRandom;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::output::{Failure, Output, count};
+use crate::output::{Failure, Output};
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
+use esper::Registry;
 use esper::run::RunFolder;
-use esper_eval::Evaluation;
-use esper_tasks::Task;
+use esper_eval::text::number;
+use esper_eval::{Ask, Evaluation, evaluate};
+use esper_tasks::task;
 use serde::Serialize;
 
-use super::learning::{
-    Ask, PresetName, default_episodes, evaluate, failure, parse_episodes, user_stop,
-};
-use crate::output::{Failure, Output, number, table};
-use crate::progress::{Board, catch_interrupts};
+use super::parse::{parse_episodes, parse_target};
+use crate::output::{Failure, Output, failure, table};
+use crate::progress::{TrainingLine, catch_interrupts};
 
 #[derive(clap::Args)]
 #[command(after_help = "Example:  esper eval my-run --targets=-5,-2.5,1 --episodes 1000")]
@@ -36,41 +36,43 @@ pub(crate) struct Arguments {
 #[derive(Serialize)]
 struct Evaluated {
     path: String,
-    task: &'static str,
-    method: &'static str,
-    policy: Option<&'static str>,
+    task: String,
+    method: String,
+    policy: Option<String>,
     #[serde(flatten)]
     evaluation: Evaluation,
 }
 
+/// Said after Ctrl-C.
+const STOPPED: &str = "nothing was written";
+
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
-    let go_on = "nothing was written";
-    let folder = RunFolder::open(&arguments.run).map_err(|error| failure(error, go_on))?;
-    let manifest = folder.manifest().map_err(|error| failure(error, go_on))?;
-    let named = manifest.data.task.as_deref();
-    let task = named.and_then(Task::named).ok_or_else(|| {
+    let failed = |error: esper::Error| failure(error, STOPPED);
+    let folder = RunFolder::open(&arguments.run).map_err(failed)?;
+    let manifest = folder.manifest().map_err(failed)?;
+    let task = manifest.data.task.as_deref().and_then(task).ok_or_else(|| {
         Failure::error(format!(
             "{} was trained on data of no built-in task, so there is no world to try it in; its labels are in labels.parquet",
             arguments.run.display()
         ))
     })?;
-    let ask = Ask {
-        targets: arguments.targets.clone(),
-        episodes: arguments.episodes.unwrap_or_else(|| default_episodes(task, PresetName::Quick)),
-        seed: arguments.seed,
-    };
-    if arguments.targets.is_some() && !manifest.method.has_targets() {
-        let method = manifest.method.name();
+    let policy = folder.policy(&Registry::default(), &output.device()?).map_err(failed)?;
+    if arguments.targets.is_some() && policy.card().support.is_none() {
         return Err(Failure::misuse(format!(
-            "{method} cannot be asked for a return; leave out --targets"
+            "{} cannot be asked for a return; leave out --targets",
+            manifest.method
         )));
     }
+    let ask = Ask {
+        targets: arguments.targets.clone(),
+        episodes: arguments.episodes.unwrap_or_else(|| task.episodes()),
+        seed: arguments.seed,
+    };
     catch_interrupts();
-    let board = Board::new(output);
-    let evaluation = evaluate(&folder, task, &ask, &board, manifest.method.name(), &user_stop);
-    board.finish(manifest.method.name());
-    let evaluation =
-        evaluation.map_err(|error| failure(error, go_on))?.ok_or_else(|| Failure::paused(go_on))?;
+    let line = TrainingLine::new(output, &manifest.method, vec!["evaluate"]);
+    let evaluation = evaluate(&policy, task, &ask, &mut |done, total| line.evaluating(done, total));
+    drop(line);
+    let evaluation = evaluation.map_err(|error| failure(error, STOPPED))?;
     let outside: Vec<String> = evaluation
         .sweep
         .iter()
@@ -85,9 +87,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     }
     let evaluated = Evaluated {
         path: arguments.run.display().to_string(),
-        task: task.name(),
-        method: manifest.method.name(),
-        policy: manifest.method.has_policy().then(|| manifest.policy.name()),
+        task: task.name().to_owned(),
+        method: manifest.method,
+        policy: manifest.policy,
         evaluation,
     };
     output.result(&evaluated, || text(&evaluated))
@@ -116,11 +118,4 @@ fn text(evaluated: &Evaluated) -> String {
         line("calibration error", format!("{} over supported targets", number(error)));
     }
     text
-}
-
-fn parse_target(text: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(target) if target.is_finite() => Ok(target),
-        _ => Err("not a number".to_owned()),
-    }
 }

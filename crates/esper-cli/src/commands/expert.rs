@@ -2,19 +2,16 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use esper::online::{Actor, Ppo, PpoConfig, Update};
-use esper::statistics::mean_and_error;
-use esper_data::{PendingFile, Seed};
-use esper_eval::{LiveWorlds, Sweep, rollouts};
-use esper_tasks::{BuiltIn, EnvVisitor, Task};
+use esper_data::PendingFile;
+use esper_eval::text::{count, number};
+use esper_online::{ExpertPlan, OnlineError, PpoConfig, Stage, train_expert};
+use esper_tasks::Task;
 use serde::Serialize;
 
-use super::collect::{parse_steps, parse_task};
-use super::learning::{failure, go_on, parse_episodes, user_stop};
-use crate::output::{Failure, Output, count, number};
-use crate::progress::{Progress, catch_interrupts};
+use super::parse::{parse_episodes, parse_steps, parse_task};
+use crate::output::{Failure, Output, failure};
+use crate::progress::{Progress, catch_interrupts, go_on};
 
 #[derive(clap::Args)]
 #[command(
@@ -24,7 +21,7 @@ use crate::progress::{Progress, catch_interrupts};
 pub(crate) struct Arguments {
     /// The task to learn to play (see `esper tasks`)
     #[arg(value_parser = parse_task)]
-    task: Task,
+    task: &'static Task,
 
     /// Stop when fresh episodes return this on average, which in twenty48 is the success rate
     /// [default: 0.8 in twenty48; elsewhere go on for all steps]
@@ -68,19 +65,33 @@ struct Trained {
     stderr: f64,
 }
 
-/// Worlds that are played side by side.
-const WORLDS: usize = 256;
-
-/// Episodes of training that say how good the policy is, before fresh ones are played.
-const RECENT: usize = 2_000;
-
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let task = arguments.task;
     let default_path = || PathBuf::from(format!("{}-expert.safetensors", task.name()));
     let path = arguments.out.clone().unwrap_or_else(default_path);
     let mut file = PendingFile::create(&path, arguments.force).map_err(Failure::writing)?;
+    let plan = ExpertPlan {
+        until: arguments.until.or(task.expert_return()),
+        steps: arguments.steps,
+        episodes: arguments.episodes,
+        ppo: PpoConfig { hidden: usize::from(arguments.hidden), ..PpoConfig::default() },
+        seed: arguments.seed,
+    };
     catch_interrupts();
-    let expert = task.with_env(Training { arguments, output })?;
+    let label = format!("expert of {}", task.name());
+    let progress = Progress::new(output, &label, "steps", arguments.steps);
+    let watch = |Stage { steps, recent_return }: Stage| {
+        progress.set(steps as u64);
+        recent_return.iter().for_each(|mean| progress.say(format!("{label}, returns {mean:.3}")));
+        go_on()
+    };
+    let expert = train_expert(task, &plan, &output.device()?, &watch);
+    drop(progress);
+    let expert = expert.map_err(|error| match error {
+        OnlineError::Stopped => Failure::paused("nothing was written"),
+        OnlineError::Learning(error) => failure(error, ""),
+        other => Failure::error(other),
+    })?;
     file.write_all(&expert.actor.to_safetensors())
         .map_err(|error| Failure::error(format!("{}: {error}", path.display())))?;
     file.finish().map_err(Failure::writing)?;
@@ -113,101 +124,4 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         ));
     }
     Ok(())
-}
-
-/// A trained player, and what is known about it.
-struct Expert {
-    actor: Actor,
-    steps: usize,
-    learning: Duration,
-    mean_return: f64,
-    stderr: f64,
-    /// Whether it is as good as was asked for.
-    reached: bool,
-}
-
-struct Training<'a> {
-    arguments: &'a Arguments,
-    output: &'a Output,
-}
-
-impl EnvVisitor for Training<'_> {
-    type Output = Result<Expert, Failure>;
-
-    fn visit<E: BuiltIn>(self, env: E) -> Self::Output {
-        let Training { arguments, output } = self;
-        let Arguments { task, steps, seed, .. } = *arguments;
-        let until = arguments.until.or((task == Task::Twenty48).then_some(0.8));
-        let config = PpoConfig { hidden: usize::from(arguments.hidden), ..PpoConfig::default() };
-        let seed = Seed::new(seed).named("expert").named(task.name());
-        let failed = |error| failure(error, "nothing was written");
-        let mut ppo = Ppo::new(LiveWorlds::new(&env, WORLDS), &config, seed).map_err(failed)?;
-        let progress = Progress::new(output, format!("expert of {}", task.name()), "steps", steps);
-        let mut learning = Duration::ZERO;
-        let mut recent = Recent::default();
-        let mut measurements = 0;
-        loop {
-            let started = Instant::now();
-            let update = ppo.update().map_err(failed)?;
-            learning += started.elapsed();
-            recent.add(&update);
-            if let Some(mean) = recent.mean() {
-                progress.say(format!("returns {mean:.3}"));
-            }
-            progress.add((WORLDS * config.horizon) as u64);
-            if user_stop() {
-                return Err(Failure::interrupted());
-            }
-            let last = update.steps as u64 >= steps;
-            let promising = until.is_some_and(|until| recent.mean().is_some_and(|r| r >= until));
-            if !(last || promising) {
-                continue;
-            }
-            // Training's own episodes were played by a policy that changed; fresh ones are played by this one.
-            measurements += 1;
-            let fresh = Sweep {
-                targets: vec![0.0],
-                episodes: arguments.episodes,
-                discount: 1.0,
-                seed: seed.named("measure").indexed(measurements),
-            };
-            let actor = ppo.actor();
-            let played = rollouts(&env, &mut actor.agent(), &fresh, |_| go_on(&user_stop));
-            let (mean_return, stderr) =
-                mean_and_error(&played.ok_or_else(Failure::interrupted)?[0].returns);
-            let reached = until.is_none_or(|until| mean_return >= until);
-            if reached || last {
-                let steps = update.steps;
-                return Ok(Expert { actor, steps, learning, mean_return, stderr, reached });
-            }
-        }
-    }
-}
-
-/// What the last episodes of training returned.
-#[derive(Default)]
-struct Recent {
-    updates: std::collections::VecDeque<(usize, f64)>,
-    episodes: usize,
-    returns: f64,
-}
-
-impl Recent {
-    fn add(&mut self, update: &Update) {
-        self.updates.push_back((update.episodes, update.returns));
-        self.episodes += update.episodes;
-        self.returns += update.returns;
-        while let Some(&(episodes, returns)) = self.updates.front()
-            && self.episodes - episodes >= RECENT
-        {
-            self.updates.pop_front();
-            self.episodes -= episodes;
-            self.returns -= returns;
-        }
-    }
-
-    /// Their mean, once there are enough.
-    fn mean(&self) -> Option<f64> {
-        (self.episodes >= RECENT).then(|| self.returns / self.episodes as f64)
-    }
 }

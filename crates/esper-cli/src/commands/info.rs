@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use esper_data::{Bar, Distribution, Space, Tally};
+use esper_eval::text::{count, number};
 use serde::Serialize;
 
 use super::summary::{Summary, behaviour_table};
-use crate::output::{Failure, Output, count, number};
+use crate::output::{Failure, Output};
 
 /// Bars of the histogram of returns.
 const BARS: usize = 10;
@@ -33,7 +34,6 @@ struct Info {
     terminated: usize,
     truncated: usize,
     histogram: Vec<Bar>,
-    suspicions: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
@@ -45,7 +45,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let ends = || (0..data.episodes()).map(|episode| data.end(episode));
     let metadata = data.metadata().clone();
     let info = Info {
-        summary: Summary::new(&arguments.data, &metadata, &tally, took),
+        summary: Summary {
+            warnings: esper_data::suspicions(&data),
+            ..Summary::new(&arguments.data, &metadata, &tally, took)
+        },
         seed: metadata.seed,
         bytes: std::fs::metadata(&arguments.data).map_or(0, |file| file.len()),
         observation_space: metadata.observation_space,
@@ -55,7 +58,6 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         terminated: ends().filter(|end| end.terminated).count(),
         truncated: ends().filter(|end| end.truncated).count(),
         histogram: esper_data::return_histogram(&data, BARS),
-        suspicions: esper_data::suspicions(&data),
     };
     output.result(&info, || text(&info, &tally))
 }
@@ -100,10 +102,10 @@ fn text(info: &Info, tally: &Tally) -> String {
     text += &behaviour_table(tally);
     text += "\n  episodes by return\n";
     text += &bars(&info.histogram);
-    if !info.suspicions.is_empty() {
+    if !info.summary.warnings.is_empty() {
         text += "\n  to look at\n";
-        for suspicion in &info.suspicions {
-            text += &format!("  - {suspicion}\n");
+        for warning in &info.summary.warnings {
+            text += &format!("  - {warning}\n");
         }
     }
     text

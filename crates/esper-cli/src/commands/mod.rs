@@ -1,15 +1,16 @@
-//! One file a command: its arguments, what it does, what it prints.
+//! One file a command: its arguments, what it asks of the libraries, what it prints.
 
 pub(crate) mod book;
 pub(crate) mod collect;
-mod compare;
+pub(crate) mod completions;
 pub(crate) mod eval;
 pub(crate) mod expert;
 pub(crate) mod info;
-mod learning;
+mod parse;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
+mod settings;
 mod summary;
 pub(crate) mod tasks;
 pub(crate) mod train;

@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use esper::run::Method;
-use esper_eval::{MeanStd, MethodResults, PAPER_SEEDS, Results, Scaling, ScalingEntry};
+use esper_eval::text::{count, percent};
+use esper_eval::{Experiment, MeanStd, PAPER_SEEDS, Results, Scaling, ScalingEntry};
+use esper_report::{PAGE, Report};
 use esper_tasks::Task;
 
-use super::collect::{parse_fraction, parse_steps, parse_task};
-use super::compare::Compare;
-use super::learning::{Settings, default_episodes, parse_episodes, parse_method};
-use super::report;
-use crate::output::{Failure, Output, Paint, count, percent, table};
-use crate::progress::{catch_interrupts, duration};
+use super::parse::{
+    Methods, parse_episodes, parse_fraction, parse_methods, parse_steps, parse_task,
+};
+use super::settings::Settings;
+use crate::output::{Failure, Output, Paint, failure, report_failure, table};
+use crate::progress::{Board, catch_interrupts, duration};
 
 #[derive(clap::Args)]
 #[command(
@@ -22,11 +23,16 @@ use crate::progress::{catch_interrupts, duration};
 pub(crate) struct Arguments {
     /// The task (see `esper tasks`)
     #[arg(value_parser = parse_task)]
-    task: Task,
+    task: &'static Task,
 
     /// The methods to compare (esper, rvs, cql, bc), or `all` [default: esper,rvs,cql; esper,rvs with --fractions]
     #[arg(long, value_name = "A,B", value_parser = parse_methods)]
     methods: Option<Methods>,
+
+    /// Also train on the labels in a Parquet file (columns episode, step, label, one row a step of the data that is
+    /// collected)
+    #[arg(long, value_name = "FILE", conflicts_with = "fractions")]
+    labels: Option<PathBuf>,
 
     #[command(flatten)]
     settings: Settings,
@@ -35,7 +41,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
 
-    /// Collect at least this many steps [default: the paper's number]
+    /// Take another of the task's data sets (see `esper tasks`)
+    #[arg(long, value_name = "NAME")]
+    dataset: Option<String>,
+
+    /// Collect at least this many steps [default: the data set's number]
     #[arg(long, value_name = "N", value_parser = parse_steps)]
     steps: Option<u64>,
 
@@ -56,68 +66,66 @@ pub(crate) struct Arguments {
     resume: bool,
 }
 
-/// Methods, each once.
-#[derive(Clone)]
-struct Methods(Vec<Method>);
-
-fn parse_methods(text: &str) -> Result<Methods, String> {
-    if text == "all" {
-        return Ok(Methods(Method::ALL.to_vec()));
-    }
-    let mut methods = Vec::new();
-    for name in text.split(',') {
-        let method = parse_method(name.trim())?;
-        if !methods.contains(&method) {
-            methods.push(method);
-        }
-    }
-    Ok(Methods(methods))
-}
-
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let started = Instant::now();
-    let Arguments { task, settings, .. } = arguments;
     let folder = folder(arguments);
-    let fractions = arguments.fractions.clone().map(|mut fractions| {
-        fractions.sort_by(f64::total_cmp);
-        // Two that are called the same would share a folder.
-        fractions.dedup_by_key(|fraction| percent(*fraction));
-        fractions
-    });
-    let default = || match fractions {
-        Some(_) => vec![Method::Esper, Method::Rvs],
-        None => vec![Method::Esper, Method::Rvs, Method::Cql],
+    let go_on = match arguments.out {
+        Some(_) => "go on with the same command and --resume".to_owned(),
+        None => format!("go on with the same command and --out {} --resume", folder.display()),
     };
-    let compare = Compare {
-        task: *task,
-        methods: arguments.methods.as_ref().map_or_else(default, |methods| methods.0.clone()),
-        policy: settings.policy(),
-        preset: settings.preset,
-        config: settings.resolve(Some(task.name()))?,
-        seeds: arguments.seeds,
-        steps: arguments.steps.unwrap_or(task.default_steps()),
-        fractions,
-        episodes: arguments.episodes.unwrap_or_else(|| default_episodes(*task, settings.preset)),
-        folder: &folder,
-        called: String::new(),
-        resume: arguments.resume,
-        tensorboard: settings.tensorboard,
-        go_on: match arguments.out {
-            Some(_) => "go on with the same command and --resume".to_owned(),
-            None => format!("go on with the same command and --out {} --resume", folder.display()),
-        },
-    };
+    let experiment = experiment(arguments, output)?;
     catch_interrupts();
-    let scaling = compare.run(output)?;
-    let took = || {
-        let took = duration(started.elapsed().as_secs_f64());
-        format!("\n{} in {took}\n", folder.join(report::PAGE).display())
-    };
-    if compare.fractions.is_some() {
+    let board = Board::new(output);
+    let scaling = experiment.run_shares(&folder, &board);
+    drop(board);
+    let mut scaling = scaling.map_err(|error| failure(error, &go_on))?;
+    let page = folder.join(PAGE);
+    Report::read(&folder)
+        .and_then(|report| report.write(&page))
+        .map_err(|error| report_failure(error, &go_on))?;
+    let took =
+        || format!("\n{} in {}\n", page.display(), duration(started.elapsed().as_secs_f64()));
+    if arguments.fractions.is_some() {
         return output.result(&scaling, || scaling_text(&scaling, output) + &took());
     }
-    let results = &scaling.fractions[0].results;
-    output.result(results, || text(results, output) + &took())
+    let results = scaling.fractions.remove(0).results;
+    output.result(&results, || text(&results, output) + &took())
+}
+
+/// What was asked for, as an experiment.
+fn experiment(arguments: &Arguments, output: &Output) -> Result<Experiment, Failure> {
+    let settings = &arguments.settings;
+    let document = settings.document()?;
+    let build = || {
+        let mut experiment = Experiment::new(arguments.task)?
+            .with_preset(settings.preset.into())?
+            .with_settings(document.as_deref(), &settings.set)?
+            .with_policy(&settings.policy)?
+            .with_seeds(arguments.seeds)
+            .with_tensorboard(settings.tensorboard)
+            .resuming(arguments.resume);
+        if let Some(Methods(names)) = &arguments.methods {
+            experiment = experiment.with_methods(names)?;
+        }
+        if let Some(dataset) = &arguments.dataset {
+            experiment = experiment.with_dataset(dataset)?;
+        }
+        if let Some(steps) = arguments.steps {
+            experiment = experiment.with_steps(steps);
+        }
+        if let Some(fractions) = &arguments.fractions {
+            experiment = experiment.with_fractions(fractions.clone());
+        }
+        if let Some(episodes) = arguments.episodes {
+            experiment = experiment.with_episodes(episodes);
+        }
+        if let Some(labels) = &arguments.labels {
+            experiment = experiment.with_labels(labels.clone());
+        }
+        Ok(experiment)
+    };
+    let experiment = build().map_err(|error: esper_eval::EvalError| failure(error, ""))?;
+    Ok(experiment.with_device(output.device()?))
 }
 
 /// The folder to work in.
@@ -132,15 +140,14 @@ fn folder(arguments: &Arguments) -> PathBuf {
 }
 
 fn text(results: &Results, output: &Output) -> String {
-    let heading =
-        ["method", "best return", "paper", "offline return", "calibration error", "seconds"];
+    let heading = ["method", "best return", "paper", "offline", "calibration", "seconds"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     let Results { task, preset, seeds, .. } = results;
     let seeds = *seeds;
     rows.extend(results.methods.iter().map(|method| {
         let seconds = method.train_seconds.map_or("-".to_owned(), |s| format!("{:.0}", s.mean));
         vec![
-            method_name(method),
+            method.method.clone(),
             cell(&method.best_return, seeds),
             cell(&method.paper_best_return, PAPER_SEEDS),
             cell(&method.offline_return, seeds),
@@ -148,7 +155,9 @@ fn text(results: &Results, output: &Output) -> String {
             seconds,
         ]
     }));
-    let heading = format!("{task}, {preset}, {}", over(seeds));
+    let policy = results.methods.iter().find_map(|method| method.policy.as_deref());
+    let policy = policy.map_or(String::new(), |policy| format!(", {policy} policy"));
+    let heading = format!("{task}, {preset}{policy}; {}", over(seeds));
     format!("{}\n\n{}", output.paint(Paint::Heading, &heading), table(&rows))
 }
 
@@ -178,13 +187,6 @@ fn over(seeds: usize) -> String {
     match seeds {
         1 => "of one seed".to_owned(),
         _ => format!("mean (standard deviation) over {seeds} seeds"),
-    }
-}
-
-fn method_name(method: &MethodResults) -> String {
-    match &method.policy {
-        Some(policy) => format!("{} ({policy})", method.method),
-        None => method.method.clone(),
     }
 }
 

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use esper_data::{BehaviourSummary, Metadata, Tally};
+use esper_eval::text::count;
 use serde::Serialize;
 
-use crate::output::{count, table};
+use crate::output::table;
 
 /// The JSON that the two share.
 #[derive(Serialize)]
@@ -19,6 +20,7 @@ pub(crate) struct Summary {
     pub(crate) mean_length: f64,
     pub(crate) seconds: f64,
     pub(crate) behaviours: Vec<BehaviourSummary>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Summary {
@@ -33,6 +35,7 @@ impl Summary {
             mean_length: total.mean_length,
             seconds: took.as_secs_f64(),
             behaviours: tally.behaviours(),
+            warnings: Vec::new(),
         }
     }
 }

@@ -1,79 +1,101 @@
 //! `esper tasks`: what is built in.
 
 use esper_data::Space;
-use esper_tasks::Task;
+use esper_eval::text::count;
+use esper_tasks::{DatasetSpec, Spaces, Task, WorldError, tasks};
 use serde::Serialize;
 
-use crate::output::{Failure, Output, count};
+use crate::output::{Failure, Output, wrapped};
 
 #[derive(Serialize)]
 struct TaskDescription {
-    name: &'static str,
-    summary: &'static str,
+    name: String,
+    aliases: Vec<String>,
+    version: u32,
+    summary: String,
     observation_space: Space,
     action_space: Space,
+    /// Of the first data set.
     steps: u64,
     behaviours: Vec<BehaviourDescription>,
+    datasets: Vec<DatasetDescription>,
 }
 
 #[derive(Serialize)]
 struct BehaviourDescription {
-    name: &'static str,
-    summary: &'static str,
+    name: String,
+    summary: String,
+    /// Whether it has a part in the first data set.
     by_default: bool,
 }
 
+#[derive(Serialize)]
+struct DatasetDescription {
+    name: String,
+    summary: String,
+    steps: u64,
+    behaviours: Vec<String>,
+}
+
 pub(crate) fn run(output: &Output) -> Result<(), Failure> {
-    let tasks: Vec<TaskDescription> = Task::ALL.into_iter().map(describe).collect();
+    let tasks: Vec<TaskDescription> =
+        tasks().iter().map(describe).collect::<Result<_, _>>().map_err(Failure::error)?;
     output.result(&tasks, || tasks.iter().map(text).collect::<Vec<_>>().join("\n"))
 }
 
-fn describe(task: Task) -> TaskDescription {
+fn describe(task: &Task) -> Result<TaskDescription, WorldError> {
+    let datasets = task.datasets();
+    let usual = &datasets[0];
     let behaviours = task.behaviours().iter().map(|behaviour| BehaviourDescription {
-        name: behaviour.name,
-        summary: behaviour.summary,
-        by_default: behaviour.by_default,
+        name: behaviour.name.clone(),
+        summary: behaviour.summary.clone(),
+        by_default: usual.behaviours.contains(&behaviour.name),
     });
-    let (observation_space, action_space) = task.spaces();
-    TaskDescription {
-        name: task.name(),
-        summary: task.summary(),
-        observation_space,
-        action_space,
-        steps: task.default_steps(),
+    let Spaces { observation, action } = task.spaces()?;
+    Ok(TaskDescription {
+        name: task.name().to_owned(),
+        aliases: task.aliases().to_vec(),
+        version: task.version(),
+        summary: task.summary().to_owned(),
+        observation_space: observation,
+        action_space: action,
+        steps: usual.steps,
         behaviours: behaviours.collect(),
-    }
+        datasets: datasets
+            .into_iter()
+            .map(|DatasetSpec { name, summary, steps, behaviours }| DatasetDescription {
+                name,
+                summary,
+                steps,
+                behaviours,
+            })
+            .collect(),
+    })
 }
 
+/// Where the second column begins.
+const INDENT: usize = 15;
+
 fn text(task: &TaskDescription) -> String {
-    let mut text = format!("{}\n", task.name);
-    for line in wrapped(task.summary, 90) {
-        text += &format!("  {line}\n");
+    let aliases = match task.aliases.is_empty() {
+        true => String::new(),
+        false => format!(" (or {})", task.aliases.join(", ")),
+    };
+    let mut text = format!("{}{aliases}\n  {}\n", task.name, wrapped(&task.summary, 80, 2));
+    let mut line = |heading: &str, words: String| {
+        text += &format!("  {heading:<12} {}\n", wrapped(&words, 80, INDENT));
+    };
+    line("observation", task.observation_space.to_string());
+    line("action", task.action_space.to_string());
+    for (index, dataset) in task.datasets.iter().enumerate() {
+        let heading = if index == 0 { "data" } else { "" };
+        let DatasetDescription { name, summary, steps, .. } = dataset;
+        line(heading, format!("{name}: {} steps, {summary}", count(*steps as usize)));
     }
-    text += &format!("  observation  {}\n", task.observation_space);
-    text += &format!("  action       {}\n", task.action_space);
-    text += &format!("  data         {} steps\n", count(task.steps as usize));
     for (index, behaviour) in task.behaviours.iter().enumerate() {
         let heading = if index == 0 { "behaviours" } else { "" };
         let extra = if behaviour.by_default { "" } else { " (only when asked for)" };
-        text += &format!("  {heading:<12} {}: {}{extra}\n", behaviour.name, behaviour.summary);
+        line(heading, format!("{}: {}{extra}", behaviour.name, behaviour.summary));
     }
     text
-}
-
-/// Breaks a text into lines of at most `width` characters.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is always a line");
-        if !line.is_empty() && line.len() + 1 + word.len() > width {
-            lines.push(word.to_owned());
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines
 }

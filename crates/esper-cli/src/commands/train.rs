@@ -1,14 +1,21 @@
 //! `esper train`: from a data file to a policy.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use esper::run::{DataId, Method, Plan, Summary};
-use esper_tasks::Task;
+use esper::Registry;
+use esper::methods::labels::FromFile;
+use esper::methods::{Findings, Method};
+use esper::run::{DataId, Plan, RunOptions, Summary};
+use esper::settings::Preset;
+use esper_eval::text::{leaked, number};
+use esper_tasks::task;
 use serde::Serialize;
 
-use super::learning::{Job, Settings, failure, findings_text, parse_method, user_stop};
-use crate::output::{Failure, Output, number};
-use crate::progress::{Board, catch_interrupts};
+use super::parse::parse_method;
+use super::settings::Settings;
+use crate::output::{Failure, Output, failure};
+use crate::progress::{TrainingLine, catch_interrupts};
 
 #[derive(clap::Args)]
 #[command(
@@ -21,7 +28,11 @@ pub(crate) struct Arguments {
     /// `esper` labels steps by the average return of their cluster, `rvs` by the return that followed; `cql` learns what
     /// actions are worth, `bc` imitates (the best tenth of the episodes with --set bc.percentile=10)
     #[arg(long, value_parser = parse_method, default_value = "esper", value_name = "M")]
-    method: Method,
+    method: String,
+
+    /// Take the labels from a Parquet file instead: columns episode, step, label, one row a step, as a run's labels.parquet
+    #[arg(long, value_name = "FILE", conflicts_with = "method")]
+    labels: Option<PathBuf>,
 
     #[command(flatten)]
     settings: Settings,
@@ -43,9 +54,10 @@ pub(crate) struct Arguments {
 #[derive(Serialize)]
 struct Trained {
     path: String,
-    method: &'static str,
+    method: String,
     policy: Option<&'static str>,
     seed: u64,
+    leakage: Option<f64>,
     #[serde(flatten)]
     summary: Summary,
 }
@@ -53,42 +65,91 @@ struct Trained {
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let data = esper_data::read(&arguments.data).map_err(Failure::error)?;
     let id = DataId::of(&data);
-    let Arguments { method, settings, seed, .. } = arguments;
-    let plan = Plan {
-        method: *method,
-        policy: settings.policy(),
-        config: settings.resolve(id.task.as_deref())?,
-        seed: *seed,
+    let Arguments { settings, seed, .. } = arguments;
+    let registry = Registry::default();
+    let method: Arc<dyn Method> = match &arguments.labels {
+        Some(path) => Arc::new(FromFile { path: path.clone() }),
+        None => registry.method(&arguments.method).map_err(Failure::misuse)?,
     };
+    let preset = Preset::from(settings.preset);
+    let of_task = id.task.as_deref().and_then(task);
+    let of_task = of_task.map_or(Vec::new(), |task| task.settings(preset.name()));
+    let document = settings.document()?;
+    let config = registry
+        .config(preset)
+        .changed(None, &of_task)
+        .and_then(|config| config.changed(document.as_deref(), &settings.set))
+        .map_err(Failure::misuse)?;
+    let plan = Plan {
+        method,
+        policy: registry.policy(&settings.policy).map_err(Failure::misuse)?,
+        config,
+        seed: *seed,
+        device: output.device()?,
+    };
+    let name = plan.about().name;
     let path = arguments.out.clone().unwrap_or_else(|| {
         let stem = arguments.data.file_stem().unwrap_or_default().to_string_lossy();
-        PathBuf::from(format!("{stem}-{}-{seed}", method.name()))
+        PathBuf::from(format!("{stem}-{name}-{seed}"))
     });
     if arguments.resume && !path.exists() {
         return Err(Failure::error(format!("there is no run in {} to go on with", path.display())));
     }
     catch_interrupts();
-    let board = Board::new(output);
-    let (resume, tensorboard) = (arguments.resume, settings.tensorboard);
-    let job = Job { name: method.name(), plan: &plan, path: &path, resume, tensorboard };
-    let trained = job.train(&data, &id, &board, &user_stop);
-    board.finish(job.name);
+    let options = RunOptions { resume: arguments.resume, tensorboard: settings.tensorboard };
+    let line = TrainingLine::new(output, &name, plan.method.phases());
+    let trained = plan.train_in(&path, &data, &id, options, &line);
+    drop(line);
     let go_on = format!("go on with the same command and --out {} --resume", path.display());
     let (_, summary) = trained.map_err(|error| failure(error, &go_on))?;
     let trained = Trained {
         path: path.display().to_string(),
-        method: method.name(),
-        policy: method.has_policy().then(|| plan.policy.name()),
+        method: name,
+        policy: plan.policy_name(),
         seed: *seed,
+        leakage: summary.findings.clustering.as_ref().map(|clustering| clustering.leakage.mean),
         summary,
     };
     output.result(&trained, || {
         let seconds = number((trained.summary.train_seconds * 10.0).round() / 10.0);
         let mut text = format!("{} in {seconds} s\n\n", trained.path);
-        text += &findings_text(&trained.summary.findings, plan.config.leakage.tolerance);
-        if id.task.as_deref().and_then(Task::named).is_some() {
+        text += &findings_text(&trained.summary.findings);
+        if id.task.as_deref().and_then(task).is_some() {
             text += &format!("\nSee what it achieves:  esper eval {}\n", trained.path);
         }
         text
     })
+}
+
+/// Said of clusters that tell more than is tolerated.
+const LEAKS: &str = "more than is tolerated: labels may promise what only luck brings";
+
+/// What is known about labels, in lines.
+fn findings_text(findings: &Findings) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| text += &format!("  {name:<20} {value}\n");
+    if let Some(clustering) = &findings.clustering {
+        line("leakage", format!("{} of what there is to tell", leaked(&clustering.leakage)));
+        if !clustering.clean {
+            line("", LEAKS.to_owned());
+        }
+        line("action loss", number(clustering.action_loss));
+        line(
+            "clusters",
+            format!(
+                "{} used, as many as {:.1} equally common ones",
+                clustering.clusters_used, clustering.clusters_effective
+            ),
+        );
+        if !findings.rejected.is_empty() {
+            let tried = findings.rejected.len() + 1;
+            line("clusterings tried", format!("{tried}, the others leaked more"));
+        }
+    }
+    if let Some(calibration) = &findings.calibration {
+        let held_out = "off from held-out returns, on average";
+        line("labels", format!("{} {held_out}", number(calibration.error)));
+    }
+    findings.measures.iter().for_each(|measure| line(&measure.name, number(measure.value)));
+    text
 }

@@ -1,0 +1,84 @@
+//! What users write on the command line, checked.
+
+use std::num::IntErrorKind;
+
+use esper::Registry;
+use esper_eval::text::count;
+use esper_tasks::{Task, task, tasks};
+
+/// The most steps that can be asked for: some tens of gigabytes of file.
+const MOST_STEPS: u64 = 1_000_000_000;
+
+/// A built-in task, by name or alias.
+pub(super) fn parse_task(name: &str) -> Result<&'static Task, String> {
+    task(name).ok_or_else(|| {
+        let known: Vec<&str> = tasks().iter().map(Task::name).collect();
+        format!("there is no task of that name; there are {}", known.join(", "))
+    })
+}
+
+/// The name of a built-in method.
+pub(super) fn parse_method(name: &str) -> Result<String, String> {
+    let known = Registry::default().method(name);
+    known.map(|method| method.about().name).map_err(|error| error.to_string())
+}
+
+/// The name of a built-in policy.
+pub(super) fn parse_policy(name: &str) -> Result<String, String> {
+    let known = Registry::default().policy(name);
+    known.map(|policy| policy.name().to_owned()).map_err(|error| error.to_string())
+}
+
+/// Methods, each once.
+#[derive(Clone)]
+pub(super) struct Methods(pub(super) Vec<String>);
+
+/// Names of methods with commas between them, or `all`.
+pub(super) fn parse_methods(text: &str) -> Result<Methods, String> {
+    if text == "all" {
+        return Ok(Methods(Registry::default().method_names()));
+    }
+    text.split(',').map(|name| parse_method(name.trim())).collect::<Result<_, _>>().map(Methods)
+}
+
+pub(super) fn parse_steps(text: &str) -> Result<u64, String> {
+    let too_many = || format!("at most {} steps can be collected", count(MOST_STEPS as usize));
+    match text.parse::<u64>() {
+        Ok(0) => Err("at least one step is needed".to_owned()),
+        Ok(steps @ 1..=MOST_STEPS) => Ok(steps),
+        Ok(_) => Err(too_many()),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err(too_many()),
+        Err(_) => Err("not a whole number above 0".to_owned()),
+    }
+}
+
+/// The episodes that a user may ask for.
+pub(super) fn parse_episodes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(episodes @ 1..=1_000_000) => Ok(episodes),
+        _ => Err("not a whole number from 1 to 1,000,000".to_owned()),
+    }
+}
+
+/// A share: 0.05 or 5%. Nothing but percent can be meant by a bare number above one.
+pub(super) fn parse_fraction(text: &str) -> Result<f64, String> {
+    let (digits, percent) = match text.trim().strip_suffix('%') {
+        Some(digits) => (digits.trim_end(), true),
+        None => (text.trim(), false),
+    };
+    let share = digits.parse::<f64>().map(|number| match percent || number > 1.0 {
+        true => number / 100.0,
+        false => number,
+    });
+    match share {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("not a share above 0% and up to 100%, as in 0.05 or 5%".to_owned()),
+    }
+}
+
+pub(super) fn parse_target(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(target) if target.is_finite() => Ok(target),
+        _ => Err("not a number".to_owned()),
+    }
+}

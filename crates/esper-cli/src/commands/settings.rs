@@ -1,0 +1,58 @@
+//! What `train` and `run` share: the options of learning.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use esper::settings::Preset;
+
+use super::parse::parse_policy;
+use crate::output::Failure;
+
+/// Options of learning.
+#[derive(clap::Args)]
+pub(super) struct Settings {
+    /// Where the numbers come from: `quick` is sized for two CPU cores, `paper` is the paper's
+    #[arg(long, value_enum, default_value_t = PresetName::Quick)]
+    pub(super) preset: PresetName,
+
+    /// Change settings by a TOML file, as a run folder's config.toml
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Change one setting, as in cluster.beta_act=0.02; repeat for more
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+
+    /// What is trained on the labels: mlp, or transformer (a Decision Transformer)
+    #[arg(long, value_name = "P", value_parser = parse_policy, default_value = "mlp")]
+    pub(super) policy: String,
+
+    /// Also write what is measured while training as event files for TensorBoard, into the folder of every run
+    #[arg(long)]
+    pub(super) tensorboard: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum PresetName {
+    Quick,
+    Paper,
+}
+
+impl From<PresetName> for Preset {
+    fn from(name: PresetName) -> Self {
+        match name {
+            PresetName::Quick => Preset::Quick,
+            PresetName::Paper => Preset::Paper,
+        }
+    }
+}
+
+impl Settings {
+    /// The TOML file, if there is one.
+    pub(super) fn document(&self) -> Result<Option<String>, Failure> {
+        let Some(path) = &self.config else { return Ok(None) };
+        let text = std::fs::read_to_string(path);
+        text.map(Some)
+            .map_err(|error| Failure::misuse(format!("cannot read {}: {error}", path.display())))
+    }
+}
