@@ -191,6 +191,7 @@ class Policy:
         loss = F.cross_entropy(self.model(inputs), taken)
         self.optimizer.zero_grad()
         loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 0.25)
         self.optimizer.step()
 
 

@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Parser;
-use esper::Unwatched;
-use esper::config::{Config, Preset};
-use esper::run::{Method, Plan, Policy, PolicyKind};
-use esper_data::{Cells, Columns, Dataset, End, Metadata, Provenance, Seed, Space};
+use esper::methods::cql::{CqlConfig, CqlContinuousConfig};
+use esper::run::Plan;
+use esper::settings::Preset;
+use esper::{Registry, Unwatched};
+use esper_data::{Cells, Dataset, DatasetBuilder, End, Metadata, Moments, Seed, Space};
 use rand::RngExt;
 use serde::Deserialize;
 
@@ -76,51 +77,44 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn point_on_a_line() -> Dataset {
     let mut rng = Seed::new(0).rng();
     let (episodes, length) = (1_000, 20);
-    let (mut states, mut actions, mut rewards) = (vec![], vec![], vec![]);
+    let mut builder = DatasetBuilder::new(Metadata::new(
+        Space::Box { shape: vec![1], bounds: None },
+        Space::Box { shape: vec![1], bounds: Some(vec![[-1.0, 1.0]]) },
+    ));
     for _ in 0..episodes {
         let mut state: f32 = rng.random_range(-2.0..2.0);
-        states.push(state);
         for _ in 0..length {
             let action: f32 = rng.random_range(-1.0..1.0);
-            rewards.push(-state * state - 0.1 * action * action);
+            let reward = -state * state - 0.1 * action * action;
+            builder.push(&[state], &[action], reward).expect("the made-up data is valid");
             state += 0.5 * action + rng.random_range(-0.1..0.1);
-            actions.push(action);
-            states.push(state);
         }
+        let end = End { terminated: true, truncated: false };
+        builder.end(&[state], end).expect("the made-up data is valid");
     }
-    let metadata = Metadata {
-        task: None,
-        seed: Some(0),
-        observation_space: Space::Box { shape: vec![1], bounds: None },
-        action_space: Space::Box { shape: vec![1], bounds: Some(vec![[-1.0, 1.0]]) },
-    };
-    let columns = Columns {
-        lengths: vec![length; episodes],
-        ends: vec![End { terminated: true, truncated: false }; episodes],
-        observations: Cells::Float(states),
-        actions: Cells::Float(actions),
-        rewards,
-        provenance: Provenance::default(),
-    };
-    Dataset::new(metadata, columns).expect("the made-up data is valid")
+    builder.build().expect("the made-up data is valid")
 }
 
 /// What ours learns, and whether actions are a choice among some.
 fn ours(data: &Dataset, steps: usize, rows: usize) -> Result<(Learned, bool), Box<dyn Error>> {
-    let mut config = Config::preset(Preset::Paper, None);
-    (config.cql.steps, config.cql_continuous.steps) = (steps, steps);
-    let plan = Plan { method: Method::Cql, policy: PolicyKind::Mlp, config, seed: 0 };
-    let outcome = plan.train(data, &Unwatched)?;
+    let registry = Registry::default();
+    let config = registry
+        .config(Preset::Paper)
+        .with(|cql: &mut CqlConfig| cql.steps = steps)?
+        .with(|cql: &mut CqlContinuousConfig| cql.steps = steps)?;
+    let outcome = Plan::new(&registry, "cql", "mlp", config)?.train(data, &Unwatched)?;
     // Rows of the file have no final observations between them; ours do.
     let mut observations: Vec<usize> = (0..data.episodes())
         .flat_map(|e| data.episode_observations(e).rev().skip(1).rev())
         .collect();
     observations.truncate(rows);
-    let (numbers, is_choice): (Vec<f32>, bool) = match &outcome.policy {
-        Policy::Values(policy) => (policy.values(data.observations().view(), &observations), true),
-        policy => {
+    let policy = &outcome.learned.policy;
+    let seen = data.observations().view();
+    let (numbers, is_choice): (Vec<f32>, bool) = match policy.action_values(seen, &observations) {
+        Some(values) => (values, true),
+        None => {
             let mut actions = Cells::Float(Vec::new());
-            policy.agent().act(data.observations().view(), &observations, &mut actions);
+            policy.agent().act(seen, &observations, &mut actions)?;
             let numbers = (0..actions.len()).map(|at| actions.view().number(at));
             (numbers.collect(), false)
         }
@@ -151,10 +145,7 @@ fn difference(one: &Learned, other: &Learned) -> f64 {
 }
 
 fn deviation(learned: &Learned) -> f64 {
-    let count = learned.learned.iter().flatten().count() as f64;
-    let mean = learned.learned.iter().flatten().sum::<f64>() / count;
-    let squares = learned.learned.iter().flatten().map(|number| (number - mean).powi(2));
-    (squares.sum::<f64>() / count).sqrt()
+    Moments::of(learned.learned.iter().flatten().copied()).population_std()
 }
 
 /// The share of observations in which the same action is worth most.
