@@ -237,13 +237,21 @@ impl Whole {
         format!("run {begun} of {}{left}", self.runs.len())
     }
 
-    /// Seconds left, if there is something to go by for every method that is still to run.
+    /// Seconds left, if there is something to go by. Methods that nothing is known of yet are taken to need as long for a
+    /// phase as the others.
     fn left(&self, now: Instant) -> Option<f64> {
         let under_way = |run: &&Timed| !run.complete && run.started.is_some();
         let side_by_side = self.runs.iter().filter(under_way).count().max(1);
+        let known: Vec<f64> = self
+            .runs
+            .iter()
+            .filter_map(|run| Some(self.seconds_of(&run.method, now)? / run.phases.len() as f64))
+            .collect();
+        let a_phase = known.iter().sum::<f64>() / known.len() as f64;
         let mut seconds = 0.0;
         for run in self.runs.iter().filter(|run| !run.complete) {
-            let whole = self.seconds_of(&run.method, now)?;
+            let expected = (!known.is_empty()).then_some(a_phase * run.phases.len() as f64);
+            let whole = self.seconds_of(&run.method, now).or(expected)?;
             let gone = run.started.map_or(0.0, |started| (now - started).as_secs_f64());
             seconds += (whole - gone).max(0.0);
         }
@@ -343,7 +351,7 @@ mod tests {
         PlannedRun { name, method, phases: vec!["learn", "evaluate"] }
     }
 
-    /// Two runs of `a`, one of `b`. The first of `a` took ten seconds; nothing is known of `b` until it is under way.
+    /// Two runs of `a`, one of `b`. The first of `a` took ten seconds; until `b` is under way it is taken to be like `a`.
     #[test]
     fn time_left_is_by_method() {
         let start = Instant::now();
@@ -352,7 +360,8 @@ mod tests {
         assert_eq!(whole.line(start), "run 0 of 3");
         whole.at(0, "learn", 0.0, start);
         whole.at(0, "learn", 0.5, after(5));
-        assert_eq!(whole.line(after(5)), "run 1 of 3");
+        // A quarter took 5 s: 15 more, and twice 20.
+        assert_eq!(whole.line(after(5)), "run 1 of 3, about 55 s left for all");
         whole.done(0, false, after(10));
         whole.at(1, "learn", 0.0, after(10));
         whole.at(2, "learn", 0.0, after(10));

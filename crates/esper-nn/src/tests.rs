@@ -203,7 +203,10 @@ fn numbers_that_are_none_are_refused() {
     for (value, text) in [(f32::NAN, "NaN"), (f32::INFINITY, "inf")] {
         file[last..].copy_from_slice(&value.to_le_bytes());
         let problem = from_safetensors(everything().head, &file).unwrap_err();
-        assert_eq!(problem.to_string(), format!("tensor weight holds {text}, which is not a finite number"));
+        assert_eq!(
+            problem.to_string(),
+            format!("tensor weight holds {text}, which is not a finite number")
+        );
     }
 }
 
