@@ -73,11 +73,11 @@ impl Relabel for Counting {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let task = esper_tasks::task("gambling").expect("it is built in");
     let folder = std::path::Path::new("runs/counting");
-    let results = Experiment::with_registry(task, Registry::default().with(Counting))?
+    let results = Experiment::in_registry(task, Registry::default().with(Counting))
         .with_methods(["esper", "counting"])?
-        .with_settings(None, &["counting.prior=1".to_owned()])?
+        .with_settings(None, ["counting.prior=1"])
         .with_seeds(1)
-        .resuming(true)
+        .with_resume(true)
         .run(folder, &Unobserved)?;
     for method in &results.methods {
         let returns = method.offline_return.expect("both can be asked");

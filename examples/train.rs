@@ -8,10 +8,10 @@ use esper_eval::{Experiment, Unobserved};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let task = esper_tasks::task("gambling").expect("it is built in");
-    let results = Experiment::new(task)?
+    let results = Experiment::new(task)
         .with_methods(["esper", "rvs"])?
         .with_seeds(1)
-        .resuming(true)
+        .with_resume(true)
         .run("runs/train".as_ref(), &Unobserved)?;
     for method in &results.methods {
         let run = &method.runs[0].evaluation;

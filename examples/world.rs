@@ -61,10 +61,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .with_summary("Fish for a living, or sail out and hope for the weather.")
         .with_dataset(DatasetSpec::new("random", 20_000, ["random"]))
         .with_settings("quick", ["cluster.hidden=32", "cluster.steps=600", "returns.steps=600"]);
-    let results = Experiment::new(&task)?
+    let results = Experiment::new(&task)
         .with_methods(["esper", "rvs"])?
         .with_seeds(1)
-        .resuming(true)
+        .with_resume(true)
         .run("runs/harbour".as_ref(), &Unobserved)?;
     for method in &results.methods {
         let run = &method.runs[0].evaluation;

@@ -114,7 +114,9 @@ fn ours(data: &Dataset, steps: usize, rows: usize) -> Result<(Learned, bool), Bo
         Some(values) => (values, true),
         None => {
             let mut actions = Cells::Float(Vec::new());
-            policy.agent().act(seen, &observations, &mut actions)?;
+            let mut agent = policy.agent();
+            observations.iter().for_each(|&place| agent.begin(place, 0.0, Seed::new(0)));
+            agent.act(seen, &observations, &mut actions)?;
             let numbers = (0..actions.len()).map(|at| actions.view().number(at));
             (numbers.collect(), false)
         }

@@ -136,6 +136,7 @@ pub(crate) fn failure(error: impl Into<EvalError>, go_on: &str) -> Failure {
         }
         EvalError::Learning(error @ Error::Device(_)) => Failure::misuse(error),
         EvalError::Options(error) => Failure::misuse(error),
+        error @ EvalError::Asked(_) => Failure::misuse(error),
         error @ (EvalError::Exists(_) | EvalError::Learning(Error::RunExists(_))) => {
             Failure::error(format!(
                 "{error}; name another folder with --out, or go on with it with --resume"

@@ -145,7 +145,7 @@ fn wrong_use_is_explained() {
         (&["collect", "gambling", "--threads", "0"], 2, "--threads"),
         (&["collect", "gambling", "--behaviour", "expert"], 2, "it has random"),
         (&["collect", "gambling", "--behaviour", "random", "--behaviour", "random"], 2, "twice"),
-        (&["collect", "gambling", "--epsilon", "0.5"], 2, "none plays here"),
+        (&["collect", "gambling", "--epsilon", "0.5"], 2, "none of random does"),
         (&["collect", "gambling", "--dataset", "large"], 2, "it has paper"),
         (&["tasks", "--device", "abacus"], 2, "cpu, gpu"),
         (&["completions", "abacus"], 2, "bash"),

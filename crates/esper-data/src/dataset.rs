@@ -151,13 +151,17 @@ impl Dataset {
         self.chosen.as_ref().map_or(episode, |chosen| chosen[episode])
     }
 
-    /// A view of some episodes, in the order that is given. One may be chosen twice.
+    /// A view of some episodes, in the order that is given, each at most once: an array with an entry for every step row is
+    /// then one with an entry for every step.
     ///
     /// # Panics
     ///
-    /// When an episode does not exist, or none is chosen: a data set is never empty.
+    /// When an episode does not exist or is chosen twice, or none is chosen: a data set is never empty.
     pub fn select(&self, episodes: &[usize]) -> Dataset {
         assert!(!episodes.is_empty(), "a data set has at least one episode");
+        let mut sorted = episodes.to_vec();
+        sorted.sort_unstable();
+        assert!(sorted.windows(2).all(|pair| pair[0] < pair[1]), "an episode is chosen once");
         let chosen = episodes.iter().map(|&episode| self.source(episode)).collect();
         Self::view(self.columns.clone(), Some(chosen), episodes.len())
     }
@@ -378,11 +382,17 @@ pub(crate) mod tests {
         assert_eq!(last.step_rows().collect::<Vec<_>>(), [2]);
         assert_eq!(last.observation_rows().collect::<Vec<_>>(), [3, 4]);
 
-        let turned = data.select(&[1, 0, 1]);
-        assert_eq!((turned.steps(), turned.rows()), (4, 3));
-        assert_eq!(turned.step_rows().collect::<Vec<_>>(), [2, 0, 1, 2]);
-        assert_eq!(turned.select(&[2]), last);
+        let turned = data.select(&[1, 0]);
+        assert_eq!((turned.steps(), turned.rows()), (3, 3));
+        assert_eq!(turned.step_rows().collect::<Vec<_>>(), [2, 0, 1]);
+        assert_eq!(turned.select(&[0]), last);
         assert_ne!(turned.select(&[1]), last);
+    }
+
+    #[test]
+    #[should_panic(expected = "chosen once")]
+    fn an_episode_is_in_a_view_once() {
+        small().select(&[1, 0, 1]);
     }
 
     #[test]

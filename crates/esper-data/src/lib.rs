@@ -26,7 +26,7 @@ pub use draw::{draw_softmax, draw_weighted, index_at};
 pub use error::DataError;
 pub use file::{
     Checksums, DatasetWriter, Header, LabelColumns, PendingFile, StepLabels, panics_are_caught,
-    read,
+    read, write_file, write_json,
 };
 pub use numbers::Moments;
 pub use packed::PackedBatch;

@@ -10,6 +10,7 @@ use esper_data::{
     StepLabels, Tally, read, return_histogram, suspicions,
 };
 use rand::RngExt;
+use rand::seq::SliceRandom;
 
 /// The same episodes in columns of their own, step by step through the builder.
 fn rebuilt(view: &Dataset) -> Dataset {
@@ -36,9 +37,9 @@ fn views() -> impl Iterator<Item = Dataset> {
     spaces().into_iter().flat_map(move |(observations, actions)| {
         let data = random(observations, actions, 60, rng.random());
         let mut choose = |from: &Dataset, count: usize| {
-            let episodes: Vec<usize> =
-                (0..count).map(|_| rng.random_range(0..from.episodes())).collect();
-            from.select(&episodes)
+            let mut episodes: Vec<usize> = (0..from.episodes()).collect();
+            episodes.shuffle(&mut rng);
+            from.select(&episodes[..count])
         };
         let some = choose(&data, 40);
         let fewer = choose(&some, 10);

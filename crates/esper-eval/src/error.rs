@@ -34,9 +34,27 @@ pub enum EvalError {
     /// Data could not be read or written.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// Results could not be read or written.
+    /// Results could not be read.
     #[error(transparent)]
     Results(#[from] ResultsError),
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Asked(String),
+    /// A folder cannot be made.
+    #[error("{}: {source}", path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The data in an experiment's folder is not what it would collect.
+    #[error(
+        "{} is other data than this experiment collects: of another task, version, data set or size; remove it, or name \
+         another folder",
+        .0.display()
+    )]
+    OtherData(PathBuf),
     /// A policy was made for another world.
     #[error("{0}")]
     Mismatch(String),

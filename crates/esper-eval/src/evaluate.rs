@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use esper::policy::{Policy, Support};
-use esper_data::Seed;
+use esper_data::{Moments, Seed};
 use esper_tasks::{Spaces, Task};
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,11 @@ pub fn evaluate(
     watch: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<Evaluation, EvalError> {
     check_world(policy, task)?;
+    let asked = ask.targets.as_deref().unwrap_or(&[0.0]);
+    if ask.episodes == 0 || asked.is_empty() || !asked.iter().all(|target| target.is_finite()) {
+        let problem = "at least one episode and one target are needed, and targets are numbers";
+        return Err(EvalError::Asked(problem.to_owned()));
+    }
     let card = policy.card();
     let targets = match (&card.support, &ask.targets) {
         (None, _) => vec![0.0],
@@ -131,7 +136,7 @@ impl Evaluation {
             .filter_map(|entry| Some((entry.achieved - entry.target?).abs()))
             .collect();
         let calibration_error =
-            (!misses.is_empty()).then(|| misses.iter().sum::<f64>() / misses.len() as f64);
+            (!misses.is_empty()).then(|| Moments::of(misses.iter().copied()).mean);
         Evaluation {
             best_target: best.and_then(|entry| entry.target),
             best_return: best.map_or(0.0, |entry| entry.achieved),

@@ -13,41 +13,40 @@ use esper::methods::labels::FromFile;
 use esper::policy::PolicyKind;
 use esper::run::{DataId, Plan, RunOptions};
 use esper::settings::{Config, Preset};
-use esper::{Error, Monitor, Registry};
-use esper_data::{Dataset, DatasetWriter, Tally};
-use esper_nn::{Device, DeviceName};
+use esper::{Monitor, Registry};
+use esper_data::{Dataset, DatasetWriter, Tally, write_json};
+use esper_nn::{Device, DeviceName, default_device};
 use esper_tasks::{CollectOptions, Collection, Task};
 
 use crate::error::EvalError;
 use crate::evaluate::{Ask, evaluate};
 use crate::results::{
-    Comparison, DatasetSummary, MethodResults, Results, ResultsError, RunResults, Scaling,
-    ScalingEntry, run_name, write_json,
+    Comparison, DatasetSummary, MethodResults, Results, RunResults, Scaling, ScalingEntry, run_name,
 };
 use crate::text::percent;
 
-/// What to compare. Made by [`Experiment::new`] and changed by what begins with `with_`.
+/// What to compare: a task, methods, seeds. [`Experiment::new`] makes one, what begins with `with_` changes it, in any order.
 #[derive(Clone)]
 pub struct Experiment {
     task: Task,
-    dataset: Option<String>,
-    steps: u64,
     registry: Registry,
-    methods: Vec<Arc<dyn Method>>,
-    /// Whether the methods were asked for.
-    chosen: bool,
-    labels: Option<PathBuf>,
     policy: Arc<dyn PolicyKind>,
     preset: Preset,
-    config: Config,
     seeds: u64,
-    fractions: Option<Vec<f64>>,
-    episodes: usize,
     device: Device,
     resume: bool,
     tensorboard: bool,
     /// What tells its runs from those of other experiments, in front of their names; may be empty.
     prefix: String,
+    // What was asked for, if anything was.
+    methods: Option<Vec<Arc<dyn Method>>>,
+    labels: Option<PathBuf>,
+    document: Option<String>,
+    pairs: Vec<String>,
+    dataset: Option<String>,
+    steps: Option<u64>,
+    fractions: Option<Vec<f64>>,
+    episodes: Option<usize>,
 }
 
 /// A training that an experiment is going to do.
@@ -100,54 +99,47 @@ const EVALUATED: &str = "evaluated.json";
 
 impl Experiment {
     /// The built-in methods on a task, with the settings of `quick` and three seeds.
-    pub fn new(task: &Task) -> Result<Self, EvalError> {
-        Self::with_registry(task, Registry::default())
+    pub fn new(task: &Task) -> Self {
+        Self::in_registry(task, Registry::default())
     }
 
     /// The same with methods of your own: those of a registry, the first three where nothing else is said.
-    pub fn with_registry(task: &Task, registry: Registry) -> Result<Self, EvalError> {
-        let dataset = task.dataset(None);
-        let experiment = Experiment {
+    pub fn in_registry(task: &Task, registry: Registry) -> Self {
+        Experiment {
             task: task.clone(),
-            dataset: None,
-            steps: dataset.map_or(0, |dataset| dataset.steps),
-            methods: registry.methods().iter().take(METHODS).cloned().collect(),
-            chosen: false,
-            labels: None,
             policy: registry.policies()[0].clone(),
+            registry,
             preset: Preset::Quick,
-            config: registry.config(Preset::Quick),
             seeds: 3,
-            fractions: None,
-            episodes: task.episodes(),
-            device: DeviceName::Cpu.open().map_err(Error::from)?,
+            device: default_device(),
             resume: false,
             tensorboard: false,
             prefix: String::new(),
-            registry,
-        };
-        experiment.with_preset(Preset::Quick)
+            methods: None,
+            labels: None,
+            document: None,
+            pairs: Vec::new(),
+            dataset: None,
+            steps: None,
+            fractions: None,
+            episodes: None,
+        }
     }
 
-    /// Settings of a preset, with what differs for the task, and as many episodes as go with it.
-    pub fn with_preset(mut self, preset: Preset) -> Result<Self, EvalError> {
-        self.preset = preset;
-        self.config = self.default_config()?;
-        self.episodes = match preset {
-            Preset::Paper => PAPER_EPISODES,
-            Preset::Quick => self.task.episodes(),
-        };
-        Ok(self)
+    /// Where settings come from. What differs for the task, and as many episodes as go with it, come with that.
+    pub fn with_preset(self, preset: Preset) -> Self {
+        Experiment { preset, ..self }
     }
 
-    /// Settings changed: by a TOML document, then by `key=value` pairs.
-    pub fn with_settings(
+    /// Settings that are changed: by a TOML document, then by `key=value` pairs.
+    pub fn with_settings<S: Into<String>>(
         mut self,
         document: Option<&str>,
-        pairs: &[String],
-    ) -> Result<Self, EvalError> {
-        self.config = self.config.changed(document, pairs)?;
-        Ok(self)
+        pairs: impl IntoIterator<Item = S>,
+    ) -> Self {
+        self.document = document.map(str::to_owned).or(self.document);
+        self.pairs.extend(pairs.into_iter().map(Into::into));
+        self
     }
 
     /// These methods, each once.
@@ -162,16 +154,13 @@ impl Experiment {
                 methods.push(method);
             }
         }
-        self.methods = methods;
-        self.chosen = true;
+        self.methods = Some(methods);
         Ok(self)
     }
 
     /// Beside the methods, labels from a file for the very data that is collected.
-    pub fn with_labels(mut self, path: PathBuf) -> Self {
-        self.methods.push(Arc::new(FromFile { path: path.clone() }));
-        self.labels = Some(path);
-        self
+    pub fn with_labels(self, path: PathBuf) -> Self {
+        Experiment { labels: Some(path), ..self }
     }
 
     /// What is trained on labels.
@@ -186,34 +175,23 @@ impl Experiment {
     }
 
     /// Another data set of the task.
-    pub fn with_dataset(mut self, name: &str) -> Result<Self, EvalError> {
-        let options = CollectOptions { dataset: Some(name.to_owned()), ..Default::default() };
-        self.steps = Collection::new(&self.task, &options)?.steps();
-        self.dataset = Some(name.to_owned());
-        Ok(self)
+    pub fn with_dataset(self, name: impl Into<String>) -> Self {
+        Experiment { dataset: Some(name.into()), ..self }
     }
 
     /// At least so many steps of data.
     pub fn with_steps(self, steps: u64) -> Self {
-        Experiment { steps, ..self }
+        Experiment { steps: Some(steps), ..self }
     }
 
-    /// The same with each of these shares of the data, of which there is at least one. Without methods that were asked for,
-    /// the first two are compared.
-    pub fn with_fractions(mut self, mut fractions: Vec<f64>) -> Self {
-        fractions.sort_by(f64::total_cmp);
-        // Two that are called the same would share a folder.
-        fractions.dedup_by_key(|fraction| percent(*fraction));
-        self.fractions = Some(fractions);
-        if !self.chosen {
-            self.methods.truncate(METHODS - 1);
-        }
-        self
+    /// The same with each of these shares of the data. Unless methods were asked for, the first two are compared.
+    pub fn with_fractions(self, fractions: Vec<f64>) -> Self {
+        Experiment { fractions: Some(fractions), ..self }
     }
 
     /// Episodes with each target.
     pub fn with_episodes(self, episodes: usize) -> Self {
-        Experiment { episodes, ..self }
+        Experiment { episodes: Some(episodes), ..self }
     }
 
     /// Where tensors are.
@@ -222,7 +200,7 @@ impl Experiment {
     }
 
     /// Whether what is in the folder already is gone on with.
-    pub fn resuming(self, resume: bool) -> Self {
+    pub fn with_resume(self, resume: bool) -> Self {
         Experiment { resume, ..self }
     }
 
@@ -236,35 +214,9 @@ impl Experiment {
         Experiment { prefix: prefix.into(), ..self }
     }
 
-    /// The settings.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// What is compared, as it is kept.
     pub fn comparison(&self) -> Result<Comparison, EvalError> {
-        let named = |method: &Arc<dyn Method>| method.about().name;
-        let known = self.registry.method_names();
-        Ok(Comparison {
-            task: self.task.name().to_owned(),
-            dataset: self.dataset.clone(),
-            steps: self.steps,
-            preset: self.preset.name().to_owned(),
-            methods: self.methods.iter().map(named).filter(|name| known.contains(name)).collect(),
-            policy: self.policy.name().to_owned(),
-            seeds: self.seeds,
-            episodes: self.episodes,
-            fractions: self.fractions.clone(),
-            changes: self.config.changes_from(&self.default_config()?),
-            labels: self.labels.clone(),
-            device: DeviceName::of(&self.device).to_string(),
-        })
-    }
-
-    /// The preset's settings for the task.
-    fn default_config(&self) -> Result<Config, EvalError> {
-        let of_task = self.task.settings(self.preset.name());
-        Ok(self.registry.config(self.preset).changed(None, &of_task)?)
+        Ok(self.resolve()?.comparison())
     }
 
     /// Does what is not done yet, and leaves results in the folder.
@@ -276,6 +228,107 @@ impl Experiment {
 
     /// The same, with every share of the data; without shares there is one entry.
     pub fn run_shares(&self, folder: &Path, observer: &dyn Observer) -> Result<Scaling, EvalError> {
+        self.resolve()?.run(folder, observer)
+    }
+
+    /// What was asked for, checked and made whole.
+    fn resolve(&self) -> Result<Resolved<'_>, EvalError> {
+        let refused = |words: &str| Err(EvalError::Asked(words.to_owned()));
+        if self.seeds == 0 {
+            return refused("at least one seed is needed");
+        }
+        if self.episodes == Some(0) {
+            return refused("at least one episode with each target is needed");
+        }
+        let mut fractions = self.fractions.clone();
+        if let Some(fractions) = &mut fractions {
+            let is_share = |share: &f64| *share > 0.0 && *share <= 1.0;
+            if fractions.is_empty() || !fractions.iter().all(is_share) {
+                return refused("shares of the data have to be above 0 and at most 1");
+            }
+            if self.labels.is_some() {
+                return refused("labels are of all of the data; they cannot go with shares of it");
+            }
+            fractions.sort_by(f64::total_cmp);
+            // Two that are called the same would share a folder.
+            fractions.dedup_by_key(|fraction| percent(*fraction));
+        }
+        let usual = if fractions.is_some() { METHODS - 1 } else { METHODS };
+        let mut methods = self
+            .methods
+            .clone()
+            .unwrap_or_else(|| self.registry.methods().iter().take(usual).cloned().collect());
+        if let Some(path) = &self.labels {
+            methods.push(Arc::new(FromFile { path: path.clone() }));
+        }
+        if methods.is_empty() {
+            return refused("at least one method is needed");
+        }
+        let of_task = self.task.settings(self.preset.name());
+        let defaults = self.registry.config(self.preset).changed(None, &of_task)?;
+        let config = defaults.changed(self.document.as_deref(), &self.pairs)?;
+        let whole = CollectOptions {
+            dataset: self.dataset.clone(),
+            steps: self.steps,
+            ..CollectOptions::default()
+        };
+        let steps = Collection::new(&self.task, &whole)?.steps();
+        let largest = fractions.as_ref().and_then(|all| all.last()).copied().unwrap_or(1.0);
+        let options = CollectOptions { steps: Some(share(steps, largest)), ..whole };
+        Ok(Resolved {
+            asked: self,
+            episodes: self.episodes.unwrap_or(match self.preset {
+                Preset::Paper => PAPER_EPISODES,
+                Preset::Quick => self.task.episodes(),
+            }),
+            changes: config.changes_from(&defaults),
+            collection: Collection::new(&self.task, &options)?,
+            config,
+            methods,
+            fractions,
+            steps,
+        })
+    }
+}
+
+/// An experiment with everything that it did not say.
+struct Resolved<'a> {
+    asked: &'a Experiment,
+    methods: Vec<Arc<dyn Method>>,
+    config: Config,
+    /// Settings that differ from the preset's.
+    changes: Vec<String>,
+    /// Shares of the data, from the smallest to the largest.
+    fractions: Option<Vec<f64>>,
+    episodes: usize,
+    /// Steps of all of the data, and what is collected of it: as much as the largest share needs.
+    steps: u64,
+    collection: Collection,
+}
+
+impl Resolved<'_> {
+    fn comparison(&self) -> Comparison {
+        let Experiment { task, registry, policy, preset, seeds, dataset, labels, device, .. } =
+            self.asked;
+        let named = |method: &Arc<dyn Method>| method.about().name;
+        let known = registry.method_names();
+        Comparison {
+            task: task.name().to_owned(),
+            dataset: dataset.clone(),
+            steps: self.steps,
+            preset: preset.name().to_owned(),
+            methods: self.methods.iter().map(named).filter(|name| known.contains(name)).collect(),
+            policy: policy.name().to_owned(),
+            seeds: *seeds,
+            episodes: self.episodes,
+            fractions: self.fractions.clone(),
+            changes: self.changes.clone(),
+            labels: labels.clone(),
+            device: DeviceName::of(device).to_string(),
+        }
+    }
+
+    fn run(&self, folder: &Path, observer: &dyn Observer) -> Result<Scaling, EvalError> {
         let new = !folder.exists();
         make_folder(folder)?;
         self.keep(folder)?;
@@ -296,8 +349,8 @@ impl Experiment {
         }
         let mut runs = self.work(&entries, observer)?.into_iter();
         let mut scaling = Scaling {
-            task: self.task.name().to_owned(),
-            preset: self.preset.name().to_owned(),
+            task: self.asked.task.name().to_owned(),
+            preset: self.asked.preset.name().to_owned(),
             fractions: Vec::new(),
         };
         for part in &parts {
@@ -305,7 +358,7 @@ impl Experiment {
             if self.fractions.is_some() {
                 // So that there can be a report on a share alone.
                 let steps = share(self.steps, part.fraction);
-                let comparison = Comparison { steps, fractions: None, ..self.comparison()? };
+                let comparison = Comparison { steps, fractions: None, ..self.comparison() };
                 write_json(&part.folder.join(Comparison::FILE), &comparison)?;
             }
             write_json(&part.folder.join(Results::FILE), &results)?;
@@ -319,12 +372,12 @@ impl Experiment {
 
     /// Keeps in the folder what is compared in it, so that only the same is gone on with.
     fn keep(&self, folder: &Path) -> Result<(), EvalError> {
-        let comparison = self.comparison()?;
+        let comparison = self.comparison();
         let path = folder.join(Comparison::FILE);
         if !path.exists() {
             return Ok(write_json(&path, &comparison)?);
         }
-        if !self.resume {
+        if !self.asked.resume {
             return Err(EvalError::Exists(folder.to_owned()));
         }
         let kept = Comparison::read(folder)?;
@@ -336,30 +389,31 @@ impl Experiment {
         }
     }
 
-    /// The data: collected, or there from before. Of shares, as much as the largest needs.
+    /// The data: collected, or there from before.
     fn data(&self, folder: &Path, observer: &dyn Observer) -> Result<Dataset, EvalError> {
         let path = folder.join(DATA);
+        let collection = &self.collection;
+        let (metadata, behaviours) = (collection.metadata(), collection.behaviours());
         if !path.exists() {
-            let largest = self.fractions.as_ref().and_then(|all| all.last()).copied();
-            let steps = share(self.steps, largest.unwrap_or(1.0));
-            let options = CollectOptions {
-                dataset: self.dataset.clone(),
-                steps: Some(steps),
-                ..CollectOptions::default()
-            };
-            let collection = Collection::new(&self.task, &options)?;
-            let (metadata, behaviours) = (collection.metadata(), collection.behaviours());
             let mut writer = DatasetWriter::create(&path, metadata, &behaviours, false)?;
             let played = AtomicUsize::new(0);
             let watch = |steps: u64| {
                 let before = played.fetch_add(steps as usize, Ordering::Relaxed) as u64;
-                observer.collecting(self.task.name(), before + steps, collection.steps());
+                observer.collecting(self.asked.task.name(), before + steps, collection.steps());
                 go_on(observer.stop())
             };
             collection.run(|part| writer.write(&part), watch)?;
             writer.finish()?;
         }
-        Ok(esper_data::read(&path)?)
+        let data = esper_data::read(&path)?;
+        // Whole episodes: fewer steps than those of the last one alone would have been enough.
+        let least = data.steps() - data.length(data.episodes() - 1);
+        let steps = collection.steps() as usize;
+        let same = data.metadata() == metadata && data.behaviours() == behaviours;
+        match same && (least + 1..=data.steps()).contains(&steps) {
+            true => Ok(data),
+            false => Err(EvalError::OtherData(path)),
+        }
     }
 
     /// A share of the data. Fewer steps are the beginning of more.
@@ -378,28 +432,25 @@ impl Experiment {
 
     /// What is to be done on a part.
     fn entries<'a>(&self, part: &'a Part) -> Vec<Entry<'a>> {
+        let Experiment { policy, device, prefix, seeds, .. } = self.asked;
         let share = match self.fractions {
             Some(_) => format!("{} of the data, ", percent(part.fraction)),
             None => String::new(),
         };
         let entry = |method: &Arc<dyn Method>, seed: u64| {
-            let plan = Plan {
-                method: method.clone(),
-                policy: self.policy.clone(),
-                config: self.config.clone(),
-                seed,
-                device: self.device.clone(),
-            };
+            let plan = Plan::of(method.clone(), policy.clone(), self.config.clone())
+                .with_seed(seed)
+                .with_device(device.clone());
             let name = plan.about().name;
             Entry {
                 path: part.folder.join(run_name(&name, plan.policy_name(), seed)),
-                name: format!("{}{share}{name} seed {seed}", self.prefix),
+                name: format!("{prefix}{share}{name} seed {seed}"),
                 plan,
                 part,
             }
         };
-        let seeds = |method| (0..self.seeds).map(move |seed| entry(method, seed));
-        self.methods.iter().flat_map(seeds).collect()
+        let of_seeds = |method| (0..*seeds).map(move |seed| entry(method, seed));
+        self.methods.iter().flat_map(of_seeds).collect()
     }
 
     /// Trains and evaluates every entry, as many side by side as there are threads: small networks gain little from
@@ -468,7 +519,8 @@ impl Experiment {
         watched: &Watched<'_>,
     ) -> Result<(RunResults, bool), EvalError> {
         let Entry { plan, path, part, .. } = entry;
-        let options = RunOptions { resume: self.resume, tensorboard: self.tensorboard };
+        let Experiment { task, registry, device, resume, tensorboard, .. } = self.asked;
+        let options = RunOptions { resume: *resume, tensorboard: *tensorboard };
         let (folder, summary) = plan.train_in(path, &part.data, &part.id, options, watched)?;
         let evaluated = path.join(EVALUATED);
         // Damaged, or of another version: it is evaluated again.
@@ -476,9 +528,9 @@ impl Experiment {
         {
             return Ok((kept, true));
         }
-        let policy = folder.policy(&self.registry, &self.device)?;
+        let policy = folder.policy(registry, device)?;
         let ask = Ask { targets: None, episodes: self.episodes, seed: plan.seed };
-        let evaluation = evaluate(&policy, &self.task, &ask, &mut |done, total| {
+        let evaluation = evaluate(&policy, task, &ask, &mut |done, total| {
             watched.progress("evaluate", done, total);
             go_on(watched.stop())
         })?;
@@ -496,16 +548,17 @@ impl Experiment {
 
     /// The results on a part, from runs in the order of its entries.
     fn results(&self, part: &Part, runs: &mut impl Iterator<Item = RunResults>) -> Results {
+        let Experiment { task, policy, preset, seeds, .. } = self.asked;
         let total = Tally::of(&part.data).total();
         let methods = self.methods.iter().map(|method| {
-            let runs = runs.by_ref().take(self.seeds as usize).collect();
-            let policy = method.takes_policy().then(|| self.policy.name());
-            MethodResults::of(&self.task, &method.about(), policy, runs)
+            let runs = runs.by_ref().take(*seeds as usize).collect();
+            let policy = method.takes_policy().then(|| policy.name());
+            MethodResults::of(task, &method.about(), policy, runs)
         });
         Results {
-            task: self.task.name().to_owned(),
-            preset: self.preset.name().to_owned(),
-            seeds: self.seeds as usize,
+            task: task.name().to_owned(),
+            preset: preset.name().to_owned(),
+            seeds: *seeds as usize,
             dataset: DatasetSummary {
                 steps: total.steps,
                 episodes: total.episodes,
@@ -567,6 +620,6 @@ fn share(steps: u64, fraction: f64) -> u64 {
 }
 
 fn make_folder(folder: &Path) -> Result<(), EvalError> {
-    let failed = |source| ResultsError::Unwritable { path: folder.to_owned(), source };
-    Ok(fs::create_dir_all(folder).map_err(failed)?)
+    fs::create_dir_all(folder)
+        .map_err(|source| EvalError::Folder { path: folder.to_owned(), source })
 }

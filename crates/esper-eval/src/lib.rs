@@ -10,10 +10,10 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path().join("gambling");
 //! let task = esper_tasks::task("gambling").expect("it is built in");
-//! let results = Experiment::new(task)?
+//! let results = Experiment::new(task)
 //!     .with_methods(["rvs", "bc"])?
 //!     .with_steps(2_000) // the task's own data has 100,000
-//!     .with_settings(None, &["mlp.steps=200".to_owned()])?
+//!     .with_settings(None, ["mlp.steps=200"])
 //!     .with_seeds(1)
 //!     .run(&folder, &Unobserved)?;
 //! for method in &results.methods {
@@ -37,6 +37,6 @@ pub use evaluate::{Ask, Evaluation, SweepEntry, evaluate};
 pub use experiment::{Experiment, Observer, PlannedRun, Unobserved};
 pub use results::{
     Comparison, DatasetSummary, MeanStd, MethodResults, PAPER_SEEDS, Results, ResultsError,
-    RunResults, Scaling, ScalingEntry, read_json, run_name, write_json,
+    RunResults, Scaling, ScalingEntry, read_json, run_name,
 };
 pub use rollouts::{Achieved, Sweep, rollouts};

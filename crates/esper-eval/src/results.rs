@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use esper::methods::{About, Curve, Findings};
-use esper_data::{DataError, Moments, PendingFile};
+use esper_data::Moments;
 use esper_tasks::Task;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -190,7 +190,7 @@ pub struct Comparison {
     pub device: String,
 }
 
-/// Why a file of results cannot be read or written.
+/// Why a file of results cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResultsError {
@@ -210,17 +210,6 @@ pub enum ResultsError {
         /// Why.
         source: serde_json::Error,
     },
-    /// It cannot be written.
-    #[error("{}: {source}", path.display())]
-    Unwritable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It cannot take its name.
-    #[error(transparent)]
-    Pending(#[from] DataError),
 }
 
 /// Reads a JSON file.
@@ -231,16 +220,6 @@ pub fn read_json<T: DeserializeOwned>(path: PathBuf) -> Result<T, ResultsError> 
             serde_json::from_slice(&bytes).map_err(|source| ResultsError::Damaged { path, source })
         }
     }
-}
-
-/// Writes a JSON file in one step: it is there whole, or as it was.
-pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
-    let mut file = PendingFile::create(path, true)?;
-    serde_json::to_writer_pretty(&mut file, value).map_err(|error| ResultsError::Unwritable {
-        path: path.to_owned(),
-        source: error.into(),
-    })?;
-    Ok(file.finish()?)
 }
 
 impl Comparison {
@@ -268,12 +247,12 @@ impl Comparison {
             methods.join(",")
         );
         if let Some(labels) = &self.labels {
-            command += &format!(" --labels {}", labels.display());
+            command += &format!(" --labels {}", quoted(&labels.display().to_string()));
         }
         if self.device != "cpu" {
             command += &format!(" --device {}", self.device);
         }
-        self.changes.iter().for_each(|change| command += &format!(" --set {change}"));
+        self.changes.iter().for_each(|change| command += &format!(" --set {}", quoted(change)));
         command
     }
 }
@@ -295,6 +274,15 @@ impl Scaling {
     /// What is in a folder.
     pub fn read(folder: &Path) -> Result<Self, ResultsError> {
         read_json(folder.join(Self::FILE))
+    }
+}
+
+/// A word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-=/%+,:".contains(c);
+    match word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 

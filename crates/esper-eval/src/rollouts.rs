@@ -25,6 +25,9 @@ impl Achieved {
 /// The most episodes that are played side by side.
 const PLACES: usize = 256;
 
+/// Steps of all copies together between two questions whether to go on.
+const WATCH_STEPS: usize = 256;
+
 /// What is played: so many episodes with every target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
@@ -63,6 +66,7 @@ pub fn rollouts(
     let mut counts = vec![1.0; worlds.copies()];
     let action_space = worlds.spaces().action.clone();
     let width = action_space.cells();
+    let mut steps = 0usize;
     loop {
         let mut finished = 0;
         for place in 0..worlds.copies() {
@@ -89,8 +93,20 @@ pub fn rollouts(
         if places.is_empty() {
             return Ok(achieved);
         }
+        // Episodes may take their time to end, or never do.
+        steps += 1;
+        if steps.is_multiple_of(WATCH_STEPS) && watch(0).is_break() {
+            return Err(EvalError::Stopped);
+        }
         let mut actions = Cells::empty(action_space.cell_type());
         agent.act(worlds.observations(), &places, &mut actions)?;
+        if actions.len() != places.len() * width {
+            return Err(EvalError::Asked(format!(
+                "the agent gave {} cells of actions for {} places",
+                actions.len(),
+                places.len()
+            )));
+        }
         // One action a copy; those of copies that are over are not looked at.
         let mut all = Cells::empty(action_space.cell_type());
         let mut chosen = 0;

@@ -33,7 +33,8 @@ impl Env for Naming {
         self.shown = self.rng.random_range(0..3);
         observation[0] = self.shown;
     }
-    fn step(&mut self, action: u8, _: &mut [u8]) -> Step {
+    fn step(&mut self, action: u8, observation: &mut [u8]) -> Step {
+        observation[0] = self.shown;
         let lucky = f32::from(u8::from(self.rng.random_bool(0.5)));
         Step::end(if action == self.shown { 1.0 + lucky } else { 0.0 })
     }
@@ -60,11 +61,10 @@ impl Relabel for Paid {
 }
 
 fn experiment() -> Experiment {
-    let settings = ["mlp.steps=800", "mlp.hidden=16", "mlp.batch=64"].map(str::to_owned);
-    Experiment::with_registry(&task(), Registry::default().with(Paid))
-        .and_then(|experiment| experiment.with_methods(["paid", "rvs", "paid"]))
-        .and_then(|experiment| experiment.with_settings(None, &settings))
+    Experiment::in_registry(&task(), Registry::default().with(Paid))
+        .with_methods(["paid", "rvs", "paid"])
         .unwrap()
+        .with_settings(None, ["mlp.steps=800", "mlp.hidden=16", "mlp.batch=64"])
         .with_seeds(2)
 }
 
@@ -134,7 +134,7 @@ fn what_was_stopped_ends_with_the_same_results() {
         let stopped = experiment().run(&path, &stopping);
         assert!(matches!(stopped, Err(EvalError::Stopped)), "{after}");
         let observer = Stopping::default();
-        let resumed = experiment().resuming(true).run(&path, &observer).unwrap();
+        let resumed = experiment().with_resume(true).run(&path, &observer).unwrap();
         assert_eq!(timeless(resumed), timeless(whole.clone()));
         assert_eq!(observer.finished.lock().unwrap().len(), 4);
         assert_eq!(observer.collected.load(Ordering::Relaxed), 0, "the data was there");
@@ -142,12 +142,12 @@ fn what_was_stopped_ends_with_the_same_results() {
     }
     // What is done is not done again; and not without being asked for.
     let observer = Stopping::default();
-    let again = experiment().resuming(true).run(&folder("whole"), &observer).unwrap();
+    let again = experiment().with_resume(true).run(&folder("whole"), &observer).unwrap();
     assert_eq!(again, whole);
     assert!(observer.finished.lock().unwrap().iter().all(|(_, before)| *before));
     let exists = experiment().run(&folder("whole"), &Unobserved);
     assert!(matches!(exists, Err(EvalError::Exists(_))));
-    let other = experiment().with_seeds(3).resuming(true).run(&folder("whole"), &Unobserved);
+    let other = experiment().with_seeds(3).with_resume(true).run(&folder("whole"), &Unobserved);
     assert!(matches!(other, Err(EvalError::OtherComparison { .. })));
 }
 

@@ -28,7 +28,7 @@ pub struct ExpertPlan {
 }
 
 /// A trained player, and what is known about it.
-pub struct Expert {
+pub struct TrainedExpert {
     /// The player.
     pub actor: Actor,
     /// Steps that it played while it learned.
@@ -64,7 +64,11 @@ pub fn train_expert(
     plan: &ExpertPlan,
     device: &Device,
     watch: &dyn Fn(Stage) -> ControlFlow<()>,
-) -> Result<Expert, OnlineError> {
+) -> Result<TrainedExpert, OnlineError> {
+    if plan.episodes == 0 {
+        let problem = "at least one fresh episode is needed to measure a player";
+        return Err(OnlineError::Learning(esper::Error::Config(problem.to_owned())));
+    }
     let seed = Seed::new(plan.seed).named("expert").named(task.name());
     let mut ppo = Ppo::new(task.worlds(WORLDS)?, &plan.ppo, seed, device)?;
     let mut learning = Duration::ZERO;
@@ -102,7 +106,7 @@ pub fn train_expert(
         let moments = Moments::of(returns.iter().copied());
         let reached = plan.until.is_none_or(|until| moments.mean >= until);
         if reached || last {
-            return Ok(Expert {
+            return Ok(TrainedExpert {
                 actor,
                 steps: update.steps,
                 learning,

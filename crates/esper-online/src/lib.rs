@@ -8,7 +8,7 @@
 mod expert;
 mod ppo;
 
-pub use expert::{Expert, ExpertPlan, Stage, train_expert};
+pub use expert::{ExpertPlan, Stage, TrainedExpert, train_expert};
 pub use ppo::{Actor, ActorAgent, Ppo, PpoConfig, Update};
 
 use esper_eval::EvalError;

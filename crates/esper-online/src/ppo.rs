@@ -11,6 +11,7 @@ use esper::actions::ActionHead;
 use esper::agent::{Agent, Episodes, Remaining};
 use esper::features::{Column, Encoding, Scale, encode};
 use esper::policy::{column, floats};
+use esper::settings::Settings;
 use esper::training::Trained;
 use esper::{Error, Interface};
 use esper_data::{Cells, CellsRef, Rng, Seed, Space};
@@ -20,48 +21,31 @@ use rand::seq::SliceRandom;
 
 use crate::OnlineError;
 
-/// The numbers of the method.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PpoConfig {
-    /// Horizon: steps that every world takes between two updates.
-    pub horizon: usize,
-    /// Epochs: how often an update goes through what was gathered.
-    pub epochs: usize,
-    /// Batch size: steps of a minibatch.
-    pub batch: usize,
-    /// Hidden width, of actor and critic.
-    pub hidden: usize,
-    /// Hidden layers.
-    pub layers: usize,
-    /// Learning rate of both.
-    pub learning_rate: f64,
-    /// Discount factor γ.
-    pub discount: f64,
-    /// λ of generalised advantage estimation: how far advantages look ahead before they trust the critic.
-    pub lambda: f64,
-    /// Clip range ε: how far the policy may move in an update.
-    pub clip: f32,
-    /// Entropy coefficient c: what a nat of entropy is worth.
-    pub entropy: f64,
-    /// Gradient clipping: the most that the norm of gradients may be.
-    pub max_norm: f64,
-}
-
-impl Default for PpoConfig {
-    fn default() -> Self {
-        PpoConfig {
-            horizon: 64,
-            epochs: 4,
-            batch: 2_048,
-            hidden: 128,
-            layers: 2,
-            learning_rate: 1e-3,
-            discount: 0.999,
-            lambda: 0.95,
-            clip: 0.2,
-            entropy: 0.01,
-            max_norm: 0.5,
-        }
+esper::settings! {
+    /// Proximal policy optimisation.
+    pub struct PpoConfig in "ppo" {
+        /// Horizon: steps that every world takes between two updates.
+        horizon: usize = 64, within: 1..=1_000_000;
+        /// Epochs: how often an update goes through what was gathered.
+        epochs: usize = 4, within: 1..=1000;
+        /// Batch size: steps of a minibatch.
+        batch: usize = 2_048, within: 1..=10_000_000;
+        /// Hidden width, of actor and critic.
+        hidden: usize = 128, within: 1..=8192;
+        /// Hidden layers.
+        layers: usize = 2, within: 1..=64;
+        /// Learning rate of both.
+        learning_rate: f64 = 1e-3, within: 0.0..=1.0;
+        /// Discount factor γ.
+        discount: f64 = 0.999, within: 0.0..=1.0;
+        /// λ of generalised advantage estimation: how far advantages look ahead before they trust the critic.
+        lambda: f64 = 0.95, within: 0.0..=1.0;
+        /// Clip range ε: how far the policy may move in an update.
+        clip: f32 = 0.2, within: 0.0..=1e9;
+        /// Entropy coefficient c: what a nat of entropy is worth.
+        entropy: f64 = 0.01, within: 0.0..=1e9;
+        /// Gradient clipping: the most that the norm of gradients may be.
+        max_norm: f64 = 0.5, within: 1e-9..=1e9;
     }
 }
 
@@ -123,7 +107,7 @@ impl Agent for ActorAgent {
 pub struct Update {
     /// Steps taken in the worlds so far.
     pub steps: usize,
-    /// Episodes that ended since the last update, and the sum of their returns.
+    /// Episodes that ended since the last update.
     pub episodes: usize,
     /// The sum of the returns of those episodes.
     pub returns: f64,
@@ -165,10 +149,7 @@ impl Ppo {
                 "an expert can be trained where there is one choice among actions; here an action is {action}"
             ))));
         }
-        if config.horizon == 0 || config.epochs == 0 || config.batch == 0 {
-            let problem = "horizon, epochs and batch have to be at least 1";
-            return Err(OnlineError::Learning(Error::Config(problem.to_owned())));
-        }
+        config.check()?;
         let interface = Interface {
             observation: Encoding::unscaled(&observation),
             action: ActionHead::new(Encoding::unscaled(&action)),

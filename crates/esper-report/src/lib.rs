@@ -12,7 +12,7 @@
 //! # Ok::<(), esper_report::ReportError>(())
 //! ```
 //!
-//! Nothing here trains by itself.
+//! Nothing here knows how anything is trained.
 
 mod report;
 pub mod reproduction;

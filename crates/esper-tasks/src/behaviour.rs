@@ -23,9 +23,9 @@ pub struct UniformRandom {
 }
 
 impl UniformRandom {
-    /// Uniform over an action space. Real numbers need bounds to be uniform in.
+    /// Uniform over an action space. Real numbers need bounds to be uniform in, and not as far apart as floats go.
     pub fn over(space: &Space) -> Result<Self, WorldError> {
-        let bounded = |[low, high]: &[f32; 2]| low.is_finite() && high.is_finite();
+        let bounded = |[low, high]: &[f32; 2]| (high - low).is_finite();
         match space {
             Space::Box { bounds, .. }
                 if !bounds.as_ref().is_some_and(|all| all.iter().all(bounded)) =>
@@ -140,6 +140,8 @@ mod tests {
             assert_eq!(actions.len(), 200 * space.cells());
             space.check(actions.view()).unwrap();
         }
-        assert!(UniformRandom::over(&Space::Box { shape: vec![1], bounds: None }).is_err());
+        let real = |bounds| Space::Box { shape: vec![1], bounds };
+        assert!(UniformRandom::over(&real(None)).is_err());
+        assert!(UniformRandom::over(&real(Some(vec![[f32::MIN, f32::MAX]]))).is_err());
     }
 }

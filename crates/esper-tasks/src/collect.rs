@@ -44,7 +44,7 @@ pub enum CollectError {
 /// `make` gives a copy of the world; every thread takes one. `sink` takes a part at a time, in order, while the next is being
 /// played; its error ends the collection. `watch` is told, from any thread, how many steps have just been played, and may
 /// break off.
-pub fn collect(
+pub(crate) fn collect(
     make: &(dyn Fn() -> Result<Worlds, WorldError> + Sync),
     mixture: &Mixture,
     metadata: &Metadata,

@@ -7,7 +7,7 @@ use esper_data::{DataError, Dataset, Metadata, Seed};
 use crate::behaviour::Mixture;
 use crate::collect::{CollectError, collect};
 use crate::expert::Expert;
-use crate::task::{BehaviourSpec, EXPERT, Players, Task};
+use crate::task::{BehaviourOptions, BehaviourSpec, EXPERT, Task};
 use crate::world::WorldError;
 
 /// What to collect, before it is checked.
@@ -55,8 +55,8 @@ pub enum OptionsError {
     #[error("behaviour `{0}` is named twice")]
     Twice(String),
     /// There is nobody to take epsilon.
-    #[error("epsilon is for behaviours that have one, such as `epsilon-optimal`; none plays here")]
-    NoEpsilon,
+    #[error("epsilon is for behaviours that take random actions now and then; none of {0} does")]
+    NoEpsilon(String),
     /// An expert was given, and does not play.
     #[error(
         "an expert is given, but the behaviour `expert` does not play here; name it among the behaviours"
@@ -78,7 +78,7 @@ pub enum OptionsError {
 pub struct Collection {
     task: Task,
     steps: u64,
-    players: Players,
+    players: BehaviourOptions,
     seed: Seed,
     metadata: Metadata,
     chosen: Vec<BehaviourSpec>,
@@ -87,14 +87,14 @@ pub struct Collection {
 impl Collection {
     /// Checks what was asked for.
     pub fn new(task: &Task, options: &CollectOptions) -> Result<Self, OptionsError> {
-        let dataset = task.dataset(options.dataset.as_deref()).ok_or_else(|| {
-            let names = task.datasets().into_iter().map(|dataset| dataset.name);
-            OptionsError::UnknownDataset {
+        let dataset = match &options.dataset {
+            None => &task.datasets()[0],
+            Some(name) => task.dataset(name).ok_or_else(|| OptionsError::UnknownDataset {
                 task: task.name().to_owned(),
-                asked: options.dataset.clone().unwrap_or_default(),
-                known: names.collect::<Vec<_>>().join(", "),
-            }
-        })?;
+                asked: name.clone(),
+                known: listed(task.datasets().iter().map(|dataset| &dataset.name)),
+            })?,
+        };
         let steps = options.steps.unwrap_or(dataset.steps);
         if steps == 0 {
             return Err(OptionsError::NoSteps);
@@ -104,7 +104,7 @@ impl Collection {
             return Err(OptionsError::Epsilon);
         }
         if options.epsilon.is_some() && chosen.iter().all(|behaviour| behaviour.epsilon.is_none()) {
-            return Err(OptionsError::NoEpsilon);
+            return Err(OptionsError::NoEpsilon(listed(chosen.iter().map(|b| &b.name))));
         }
         if options.expert.is_some() && chosen.iter().all(|behaviour| behaviour.name != EXPERT) {
             return Err(OptionsError::NoExpert);
@@ -117,7 +117,7 @@ impl Collection {
             ..Metadata::new(spaces.observation, spaces.action)
         };
         let seed = Seed::new(options.seed).named("collect").named(task.name());
-        let players = Players { epsilon: options.epsilon };
+        let players = BehaviourOptions { epsilon: options.epsilon };
         Ok(Collection { task: task.clone(), steps, players, seed, metadata, chosen })
     }
 
@@ -136,7 +136,10 @@ impl Collection {
         self.chosen.iter().map(|behaviour| behaviour.recorded_name(&self.players)).collect()
     }
 
-    /// Plays, and hands the data on in parts; see [`collect()`].
+    /// Plays whole episodes until there are at least as many steps as were asked for, and hands them on in parts.
+    ///
+    /// `sink` takes a part at a time, in order, while the next is being played; its error ends the collection. `watch` is told,
+    /// from any thread, how many steps have just been played, and may break off.
     pub fn run(
         &self,
         sink: impl FnMut(Dataset) -> Result<(), DataError> + Send,
@@ -153,6 +156,11 @@ impl Collection {
             Ok(mixture.with(name, 1.0, behaviour.make(&self.players)?))
         })
     }
+}
+
+/// Names with commas between them.
+fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    names.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// The behaviours asked for, or those of the data set when none are.
@@ -177,7 +185,7 @@ fn choose(
         let behaviour = behaviour.ok_or_else(|| OptionsError::UnknownBehaviour {
             task: task.name().to_owned(),
             asked: name.clone(),
-            known: known.iter().map(|b| b.name.as_str()).collect::<Vec<_>>().join(", "),
+            known: listed(known.iter().map(|behaviour| &behaviour.name)),
         })?;
         if chosen.iter().any(|other| other.name == *name) {
             return Err(OptionsError::Twice(name.clone()));

@@ -1,7 +1,7 @@
 //! A trained player: a small network that was learned elsewhere and is only asked here.
 
 use esper_data::{Cells, CellsRef, Rng, Space, draw_softmax};
-use safetensors::{Dtype, SafeTensors};
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
 
 use crate::behaviour::Behaviour;
 use crate::world::{Spaces, WorldError};
@@ -24,25 +24,37 @@ struct Layer {
 }
 
 /// Why bytes are no expert.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no expert for the task: {0}")]
-pub struct ExpertError(String);
+#[derive(Debug, thiserror::Error)]
+#[error("this is no expert for the task: {problem}")]
+pub struct ExpertError {
+    problem: String,
+    #[source]
+    source: Option<SafeTensorError>,
+}
+
+impl ExpertError {
+    fn new(problem: impl Into<String>) -> Self {
+        ExpertError { problem: problem.into(), source: None }
+    }
+}
 
 impl Expert {
     /// The expert in a safetensors file, for a task with these spaces.
     pub fn from_safetensors(bytes: &[u8], spaces: &Spaces) -> Result<Self, ExpertError> {
         let Spaces { observation, action } = spaces;
         if !matches!(action, Space::Discrete { .. }) {
-            return Err(ExpertError(format!("it chooses among actions, the task has {action}")));
+            return Err(ExpertError::new(format!(
+                "it chooses among actions, the task has {action}"
+            )));
         }
-        let tensors =
-            SafeTensors::deserialize(bytes).map_err(|error| ExpertError(error.to_string()))?;
+        let tensors = SafeTensors::deserialize(bytes)
+            .map_err(|error| ExpertError { problem: error.to_string(), source: Some(error) })?;
         let hidden = (0..).map(|layer| format!("hidden.{layer}.linear"));
         let mut names: Vec<String> =
             hidden.take_while(|name| tensors.tensor(&format!("{name}.weight")).is_ok()).collect();
         names.push("output".to_owned());
         if tensors.len() != 2 * names.len() {
-            return Err(ExpertError("it holds other things than its layers".to_owned()));
+            return Err(ExpertError::new("it holds other things than its layers"));
         }
         let mut layers = Vec::new();
         let mut inputs = observation.features();
@@ -52,7 +64,7 @@ impl Expert {
             layers.push(layer);
         }
         if inputs != action.features() {
-            return Err(ExpertError(format!(
+            return Err(ExpertError::new(format!(
                 "it chooses among {inputs} actions, the task has {}",
                 action.features()
             )));
@@ -76,10 +88,10 @@ impl Layer {
     fn of(tensors: &SafeTensors<'_>, name: &str, inputs: usize) -> Result<Self, ExpertError> {
         let read = |part: &str, shape: &[usize]| {
             let name = format!("{name}.{part}");
-            let missing = |_| ExpertError(format!("{name} is missing"));
+            let missing = |_| ExpertError::new(format!("{name} is missing"));
             let tensor = tensors.tensor(&name).map_err(missing)?;
             if tensor.dtype() != Dtype::F32 || !tensor.shape().starts_with(shape) {
-                return Err(ExpertError(format!(
+                return Err(ExpertError::new(format!(
                     "{name} is {:?} of {:?}, expected F32 of {shape:?}",
                     tensor.dtype(),
                     tensor.shape()
@@ -89,13 +101,13 @@ impl Layer {
             let numbers: Vec<f32> = numbers.map(|bytes| f32::from_le_bytes(*bytes)).collect();
             match numbers.iter().all(|number| number.is_finite()) {
                 true => Ok(numbers),
-                false => Err(ExpertError(format!("{name} holds numbers that are not finite"))),
+                false => Err(ExpertError::new(format!("{name} holds numbers that are not finite"))),
             }
         };
         let bias = read("bias", &[])?;
         let weight = read("weight", &[inputs, bias.len()])?;
         if bias.is_empty() || weight.len() != inputs * bias.len() {
-            return Err(ExpertError(format!("{name} is no layer")));
+            return Err(ExpertError::new(format!("{name} is no layer")));
         }
         Ok(Layer { weight, bias })
     }

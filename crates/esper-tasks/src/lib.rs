@@ -1,7 +1,7 @@
 //! Stochastic worlds, who acts in them, and the data that gives.
 //!
 //! [`World`] is the one interface to a world; [`Env`] is the typed way to write one, and [`Worlds`] are many copies stepped
-//! together. A [`Behaviour`] is a way of acting; [`collect()`] plays episodes into an [`esper_data::Dataset`]. A [`Task`]
+//! together. A [`Behaviour`] is a way of acting; a [`Collection`] plays episodes into an [`esper_data::Dataset`]. A [`Task`]
 //! describes a world with a name: its behaviours, its data sets, the settings that differ for it. [`tasks`] lists those
 //! that are built in, each a folder: `rules` are pure (no chance, no I/O), the environment adds chance.
 //!
@@ -38,10 +38,10 @@ mod world;
 mod worlds;
 
 pub use behaviour::{Behaviour, Mixture, UniformRandom};
-pub use collect::{CollectError, collect};
+pub use collect::CollectError;
 pub use collection::{CollectOptions, Collection, OptionsError};
 pub use env::{Action, Env};
 pub use expert::{Expert, ExpertError};
-pub use task::{BehaviourSpec, DatasetSpec, Players, Published, Task, task, tasks};
+pub use task::{BehaviourOptions, BehaviourSpec, DatasetSpec, Published, Task, task, tasks};
 pub use world::{Spaces, Step, World, WorldError};
 pub use worlds::Worlds;

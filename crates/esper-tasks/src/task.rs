@@ -27,7 +27,8 @@ pub fn task(name: &str) -> Option<&'static Task> {
 type MakeWorld = dyn Fn() -> Result<Box<dyn World>, WorldError> + Send + Sync;
 
 /// Makes a behaviour.
-type MakeBehaviour = dyn Fn(&Players) -> Result<Box<dyn Behaviour>, WorldError> + Send + Sync;
+type MakeBehaviour =
+    dyn Fn(&BehaviourOptions) -> Result<Box<dyn Behaviour>, WorldError> + Send + Sync;
 
 /// A task: a world and everything there is to know about it. Cheap to clone.
 ///
@@ -48,7 +49,10 @@ pub struct Task {
     summary: String,
     world: Arc<MakeWorld>,
     behaviours: Vec<BehaviourSpec>,
+    /// At least one.
     datasets: Vec<DatasetSpec>,
+    /// Whether they were given, or are what every task offers.
+    own_datasets: bool,
     settings: Vec<(String, Vec<String>)>,
     episodes: usize,
     expert_return: Option<f64>,
@@ -67,10 +71,10 @@ pub struct BehaviourSpec {
     make: Arc<MakeBehaviour>,
 }
 
-/// What behaviours are made with.
+/// Options that behaviours are made with.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Players {
+pub struct BehaviourOptions {
     /// Epsilon, if it is to be another than the behaviour's own.
     pub epsilon: Option<f64>,
 }
@@ -114,7 +118,8 @@ const EPISODES: usize = 1_000;
 const STEPS: u64 = 100_000;
 
 impl Task {
-    /// A task: its name, and how to make a copy of its world. Every task offers uniformly random play.
+    /// A task: its name, and how to make a copy of its world. It offers uniformly random play, where actions can be drawn at
+    /// random, and a data set of it.
     pub fn new(
         name: impl Into<String>,
         world: impl Fn() -> Result<Box<dyn World>, WorldError> + Send + Sync + 'static,
@@ -131,7 +136,8 @@ impl Task {
             summary: String::new(),
             world,
             behaviours: vec![random],
-            datasets: Vec::new(),
+            datasets: vec![DatasetSpec::new(RANDOM, STEPS, [RANDOM]).with_summary("random play")],
+            own_datasets: false,
             settings: Vec::new(),
             episodes: EPISODES,
             expert_return: None,
@@ -157,7 +163,7 @@ impl Task {
         self
     }
 
-    /// Adds a behaviour, before those that are there; one of the same name is replaced.
+    /// Adds a behaviour after those that are there, random play aside, which stays the last; one of the same name is replaced.
     pub fn with_behaviour(mut self, behaviour: BehaviourSpec) -> Self {
         self.behaviours.retain(|other| other.name != behaviour.name);
         let random = self.behaviours.iter().position(|other| other.name == RANDOM);
@@ -167,6 +173,9 @@ impl Task {
 
     /// Adds a data set. The first is the one that is collected when nothing else is asked for.
     pub fn with_dataset(mut self, dataset: DatasetSpec) -> Self {
+        if !std::mem::replace(&mut self.own_datasets, true) {
+            self.datasets.clear();
+        }
         self.datasets.push(dataset);
         self
     }
@@ -246,21 +255,14 @@ impl Task {
         &self.behaviours
     }
 
-    /// The data sets it offers, at least one.
-    pub fn datasets(&self) -> Vec<DatasetSpec> {
-        if self.datasets.is_empty() {
-            return vec![DatasetSpec::new(RANDOM, STEPS, [RANDOM]).with_summary("random play")];
-        }
-        self.datasets.clone()
+    /// The data sets it offers, at least one. The first is the one that is collected when nothing else is asked for.
+    pub fn datasets(&self) -> &[DatasetSpec] {
+        &self.datasets
     }
 
-    /// The data set of a name, or the one that is collected when nothing else is asked for.
-    pub fn dataset(&self, name: Option<&str>) -> Option<DatasetSpec> {
-        let mut datasets = self.datasets().into_iter();
-        match name {
-            None => datasets.next(),
-            Some(name) => datasets.find(|dataset| dataset.name == name),
-        }
+    /// The data set of a name.
+    pub fn dataset(&self, name: &str) -> Option<&DatasetSpec> {
+        self.datasets.iter().find(|dataset| dataset.name == name)
     }
 
     /// Settings (`key=value`) that differ for this task from what a preset has for all.
@@ -299,7 +301,10 @@ impl BehaviourSpec {
     pub fn new(
         name: impl Into<String>,
         summary: impl Into<String>,
-        make: impl Fn(&Players) -> Result<Box<dyn Behaviour>, WorldError> + Send + Sync + 'static,
+        make: impl Fn(&BehaviourOptions) -> Result<Box<dyn Behaviour>, WorldError>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         BehaviourSpec {
             name: name.into(),
@@ -321,13 +326,13 @@ impl BehaviourSpec {
     }
 
     /// Makes the behaviour.
-    pub fn make(&self, players: &Players) -> Result<Box<dyn Behaviour>, WorldError> {
-        (self.make)(players)
+    pub fn make(&self, options: &BehaviourOptions) -> Result<Box<dyn Behaviour>, WorldError> {
+        (self.make)(options)
     }
 
     /// Its name in the data: with its epsilon, unless that is its own.
-    pub(crate) fn recorded_name(&self, players: &Players) -> String {
-        match (self.epsilon, players.epsilon) {
+    pub(crate) fn recorded_name(&self, options: &BehaviourOptions) -> String {
+        match (self.epsilon, options.epsilon) {
             (Some(usual), Some(epsilon)) if epsilon != usual => format!("{}({epsilon})", self.name),
             _ => self.name.clone(),
         }

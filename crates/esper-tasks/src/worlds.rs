@@ -1,6 +1,6 @@
 //! Many copies of a world, stepped together without allocation.
 
-use esper_data::{CellError, Cells, CellsRef};
+use esper_data::{CellError, Cells, CellsRef, Space};
 
 use crate::env::Env;
 use crate::world::{Spaces, Step, World, WorldError};
@@ -41,6 +41,9 @@ impl Worlds {
         let worlds: Vec<Box<dyn World>> =
             (0..copies.max(1)).map(|_| make()).collect::<Result<_, _>>()?;
         let spaces = worlds[0].spaces();
+        if worlds.iter().any(|world| world.spaces() != spaces) {
+            return Err(WorldError::Broken("copies of it have different spaces".to_owned()));
+        }
         for (name, space) in [("observation", &spaces.observation), ("action", &spaces.action)] {
             space
                 .validate()
@@ -77,6 +80,8 @@ impl Worlds {
         let observation = self.observations.view_mut(copy * width..(copy + 1) * width);
         self.running[copy] = false;
         self.worlds[copy].reset(seed, observation)?;
+        let range = copy * width..(copy + 1) * width;
+        check_observation(&self.spaces.observation, self.observations.view().slice(range))?;
         self.steps[copy] = Step::default();
         self.running[copy] = true;
         Ok(())
@@ -109,6 +114,8 @@ impl Worlds {
             if !step.reward.is_finite() {
                 return Err(WorldError::Broken(format!("a reward is {}", step.reward)));
             }
+            let seen = self.observations.view().slice(copy * cells..(copy + 1) * cells);
+            check_observation(&self.spaces.observation, seen)?;
             self.steps[copy] = step;
             self.running[copy] = !step.is_over();
         }
@@ -131,12 +138,19 @@ impl Worlds {
     }
 }
 
+/// What a world shows has to be of its own space: nobody downstream asks again.
+fn check_observation(space: &Space, observation: CellsRef<'_>) -> Result<(), WorldError> {
+    space.check(observation).map_err(|CellError { cell, problem, .. }| {
+        WorldError::Broken(format!("an observation is outside {space}: cell {cell}: {problem}"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::gambling::Gambling;
     use crate::twenty48::Twenty48;
-    use esper_data::{Cell, Space};
+    use esper_data::Cell;
 
     /// Stepping together is stepping one by one.
     #[test]
@@ -214,5 +228,12 @@ mod tests {
         assert!(worlds.step((&[f32::NAN]).into()).is_err());
         worlds.reset(0, 9).unwrap();
         assert!(matches!(worlds.step((&[0.0f32]).into()), Err(WorldError::Broken(_))));
+        // Beyond what a float holds.
+        worlds.reset(0, 3).unwrap();
+        let far = Worlds::of(&Line(0.0), 1).and_then(|mut worlds| {
+            worlds.reset(0, 3)?;
+            worlds.step((&[f32::NEG_INFINITY]).into())
+        });
+        assert!(far.is_err());
     }
 }

@@ -134,7 +134,7 @@ fn options_that_make_no_sense_are_refused() {
     };
     assert_eq!(problem(gambling(), twice), "behaviour `random` is named twice");
     let epsilon = |epsilon| CollectOptions { epsilon: Some(epsilon), ..options(1, 0) };
-    assert!(problem(gambling(), epsilon(0.5)).contains("none plays here"));
+    assert!(problem(gambling(), epsilon(0.5)).contains("none of random does"));
     assert_eq!(problem(connect_four(), epsilon(1.5)), "epsilon has to be from 0 to 1");
     assert_eq!(problem(gambling(), options(0, 0)), OptionsError::NoSteps.to_string());
 }

@@ -16,7 +16,8 @@ pub trait Agent: Send {
     /// Chooses an action for some places. `observations` are those of all places, `[places, cells]`; the actions of the
     /// chosen ones are appended in their order.
     ///
-    /// An observation outside its space, or a place without an episode, is an error; then no action is chosen.
+    /// An observation outside its space, a place without an episode or one that is named twice is an error; then no action is
+    /// chosen.
     fn act(
         &mut self,
         observations: CellsRef<'_>,
@@ -51,7 +52,10 @@ pub fn check_places(
         let found = actions.cell_type();
         return refused(format!("there is memory for {found:?}, which does not fit {action}"));
     }
-    for &place in places {
+    for (at, &place) in places.iter().enumerate() {
+        if places[..at].last() >= Some(&place) && places[..at].contains(&place) {
+            return refused(format!("place {place} is asked for twice"));
+        }
         if (place + 1) * width > observations.len() {
             return refused(format!("there is no observation for place {place}"));
         }
@@ -116,13 +120,25 @@ impl Episodes {
         episode.ok_or_else(|| Error::Acting(format!("no episode has begun in place {place}")))
     }
 
+    /// Whether an episode is under way in each of some places.
+    pub fn check(&mut self, places: &[usize]) -> Result<(), Error> {
+        places.iter().try_for_each(|&place| self.episode(place).map(|_| ()))
+    }
+
     /// What is left to be reached in some places.
     pub fn targets(&mut self, places: &[usize]) -> Result<Vec<f64>, Error> {
-        places.iter().map(|&place| self.episode(place).map(|(left, _)| left.target())).collect()
+        let target = |&place: &usize| match self.episode(place)?.0.target() {
+            target if target.is_finite() => Ok(target),
+            target => Err(Error::Acting(format!("the target in place {place} is {target}"))),
+        };
+        places.iter().map(target).collect()
     }
 
     /// What the last action in a place paid.
     pub fn reward(&mut self, place: usize, reward: f32) -> Result<(), Error> {
+        if !reward.is_finite() {
+            return Err(Error::Acting(format!("the reward in place {place} is {reward}")));
+        }
         self.episode(place)?.0.receive(reward);
         Ok(())
     }
@@ -135,10 +151,22 @@ impl Episodes {
         places: &[usize],
         actions: &mut Cells,
     ) -> Result<(), Error> {
+        check_outputs(outputs)?;
         for (&place, outputs) in places.iter().zip(outputs.chunks_exact(head.outputs())) {
             head.draw(outputs, &mut self.episode(place)?.1, actions);
         }
         Ok(())
+    }
+}
+
+/// Whether a network put out numbers: observations that are finite may still be too large for it.
+pub(crate) fn check_outputs(outputs: &[f32]) -> Result<(), Error> {
+    match outputs.iter().all(|output| output.is_finite()) {
+        true => Ok(()),
+        false => Err(Error::Acting(
+            "the network puts out what is no number; an observation is far outside of what it was trained on"
+                .to_owned(),
+        )),
     }
 }
 

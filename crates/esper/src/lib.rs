@@ -38,6 +38,11 @@
 //!
 //! Nothing here knows of tasks or of the command line.
 
+// What `settings!` expands to names this crate as its users do.
+extern crate self as esper;
+#[doc(hidden)]
+pub use serde as __serde;
+
 pub mod actions;
 pub mod agent;
 mod error;

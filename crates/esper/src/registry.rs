@@ -7,6 +7,7 @@ use crate::methods::Method;
 use crate::methods::bc::Bc;
 use crate::methods::cql::Cql;
 use crate::methods::esper::Esper;
+use crate::methods::labels;
 use crate::methods::rvs::Rvs;
 use crate::policy::mlp::MlpKind;
 use crate::policy::transformer::TransformerKind;
@@ -54,8 +55,13 @@ impl Default for Registry {
 
 impl Registry {
     /// Adds a method; one of the same name is replaced.
+    ///
+    /// # Panics
+    ///
+    /// When it is called `labels`, which labels from a file are.
     pub fn with(mut self, method: impl Method + 'static) -> Self {
         let name = method.about().name;
+        assert_ne!(name, labels::NAME, "labels from a file have that name");
         self.methods.retain(|other| other.about().name != name);
         self.methods.push(Arc::new(method));
         self

@@ -40,12 +40,12 @@ pub trait Monitor: Sync {
     }
 
     /// Keeps a checkpoint in place of the one before it.
-    fn keep(&self, _phase: &str, _checkpoint: &Checkpoint) -> Result<(), Error> {
+    fn save_checkpoint(&self, _phase: &str, _checkpoint: &Checkpoint) -> Result<(), Error> {
         Ok(())
     }
 
     /// The checkpoint that was kept of a phase, if any.
-    fn kept(&self, _phase: &str) -> Result<Option<Checkpoint>, Error> {
+    fn load_checkpoint(&self, _phase: &str) -> Result<Option<Checkpoint>, Error> {
         Ok(None)
     }
 }
@@ -86,11 +86,11 @@ pub trait Learner {
     /// Takes a step, at a share of its learning rates; gives what it measured.
     fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)>;
     /// Everything that a checkpoint has to hold, always in the same order.
-    fn kept(&mut self) -> Vec<&mut dyn Kept>;
+    fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed>;
 }
 
 /// Something that a checkpoint holds.
-pub trait Kept {
+pub trait Checkpointed {
     /// Its parts.
     fn parts(&self) -> Vec<Vec<u8>>;
     /// Goes back to its parts, which come next.
@@ -103,7 +103,7 @@ fn next<'a>(parts: &mut dyn Iterator<Item = &'a [u8]>) -> Result<&'a [u8], Error
 }
 
 /// Weights that no optimiser moves.
-impl<M: Module> Kept for M {
+impl<M: Module> Checkpointed for M {
     fn parts(&self) -> Vec<Vec<u8>> {
         vec![to_safetensors(self)]
     }
@@ -122,9 +122,9 @@ pub fn train(
     monitor: &dyn Monitor,
 ) -> Result<(), Error> {
     let mut start = 0;
-    if let Some(checkpoint) = monitor.kept(phase)? {
+    if let Some(checkpoint) = monitor.load_checkpoint(phase)? {
         let mut parts = checkpoint.parts.iter().map(Vec::as_slice);
-        learner.kept().into_iter().try_for_each(|kept| kept.restore(&mut parts))?;
+        learner.checkpointed().into_iter().try_for_each(|kept| kept.restore(&mut parts))?;
         start = checkpoint.step;
     }
     let mut kept = Instant::now();
@@ -150,8 +150,8 @@ pub fn train(
             monitor.record(phase, done, &sums)?;
             (sums, summed) = (Vec::new(), 0);
             if last || monitor.stop() || kept.elapsed() > CHECKPOINT_EVERY {
-                let parts = learner.kept().iter().flat_map(|kept| kept.parts()).collect();
-                monitor.keep(phase, &Checkpoint { step: done, parts })?;
+                let parts = learner.checkpointed().iter().flat_map(|kept| kept.parts()).collect();
+                monitor.save_checkpoint(phase, &Checkpoint { step: done, parts })?;
                 kept = Instant::now();
             }
         }
@@ -193,7 +193,7 @@ impl<M: Module> Trained<M> {
     }
 }
 
-impl<M: Module> Kept for Trained<M> {
+impl<M: Module> Checkpointed for Trained<M> {
     fn parts(&self) -> Vec<Vec<u8>> {
         let module = self.module();
         vec![to_safetensors(module), self.optimizer.to_safetensors(module)]
@@ -224,12 +224,12 @@ mod tests {
             let value = if step == self.1 { f64::NAN } else { step as f64 };
             vec![("value", value)]
         }
-        fn kept(&mut self) -> Vec<&mut dyn Kept> {
+        fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
             vec![&mut self.0]
         }
     }
 
-    impl Kept for Steps {
+    impl Checkpointed for Steps {
         fn parts(&self) -> Vec<Vec<u8>> {
             vec![vec![self.0]]
         }
@@ -263,11 +263,11 @@ mod tests {
         fn stop(&self) -> bool {
             self.stop_at.is_some_and(|at| *self.done.lock().unwrap() >= at)
         }
-        fn keep(&self, _: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
+        fn save_checkpoint(&self, _: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
             *self.checkpoint.lock().unwrap() = Some(checkpoint.clone());
             Ok(())
         }
-        fn kept(&self, _: &str) -> Result<Option<Checkpoint>, Error> {
+        fn load_checkpoint(&self, _: &str) -> Result<Option<Checkpoint>, Error> {
             Ok(self.checkpoint.lock().unwrap().clone())
         }
     }

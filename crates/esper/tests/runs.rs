@@ -173,11 +173,11 @@ impl Monitor for Stopping<'_> {
     ) -> Result<(), Error> {
         self.folder.record(phase, step, metrics)
     }
-    fn keep(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
-        self.folder.keep(phase, checkpoint)
+    fn save_checkpoint(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
+        self.folder.save_checkpoint(phase, checkpoint)
     }
-    fn kept(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
-        self.folder.kept(phase)
+    fn load_checkpoint(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
+        self.folder.load_checkpoint(phase)
     }
 }
 
@@ -319,8 +319,8 @@ fn a_policy_is_checked_when_it_is_loaded() {
         (|card| card["format"] = 99.into(), "format 99"),
         (|card| card["kind"] = "oracle".into(), "`oracle`, which is not known"),
         (|card| card["network"]["hidden"] = 8192.into(), "network of"),
-        (|card| card["network"]["hidden"] = 0.into(), "hidden width is 0"),
-        (|card| card["network"]["layers"] = 1_000_000.into(), "hidden layers is 1000000"),
+        (|card| card["network"]["hidden"] = 0.into(), "mlp.hidden is 0"),
+        (|card| card["network"]["layers"] = 1_000_000.into(), "mlp.layers is 1000000"),
         (|card| card["network"] = serde_json::Value::Null, "not described"),
         (|card| card["discount"] = 7.into(), "discount factor is 7"),
         (|card| card["labels"]["range"] = serde_json::json!([1.0, 0.0]), "range from 1 to 0"),
@@ -336,6 +336,10 @@ fn a_policy_is_checked_when_it_is_loaded() {
     let (_home, cql) = kept_policy("cql", "mlp");
     let wider = with_card(&cql, |card| card["network"]["hidden"] = 17.into());
     assert!(problem(wider).contains("network of"));
+    let several = serde_json::json!({ "type": "MultiDiscrete", "nvec": [1, 1] });
+    let several =
+        with_card(&cql, |card| card["interface"]["action"]["encoding"]["space"] = several.clone());
+    assert!(problem(several).contains("but they are MultiDiscrete"));
 }
 
 /// An observation outside its space, or a place without an episode, is an error; then nothing was chosen.
@@ -355,14 +359,66 @@ fn acting_refuses_what_makes_no_sense() {
         assert!(problem((&[0u8]).into(), &[3], &mut actions).contains("place 3"));
         let mut floats = Cells::Float(Vec::new());
         assert!(problem((&[0u8]).into(), &[0], &mut floats).contains("Float"));
+        assert!(problem((&[0u8]).into(), &[0], &mut actions).contains("no episode has begun"));
+        assert!(problem((&[0u8, 0]).into(), &[1, 0, 1], &mut actions).contains("twice"));
+        agent.act((&[0u8]).into(), &[], &mut actions).unwrap();
+        assert!(actions.is_empty(), "nothing was chosen");
+        agent.begin(0, 1.0, Seed::new(0));
+        agent.act((&[0u8]).into(), &[0], &mut actions).unwrap();
+        assert_eq!(actions.len(), 1);
+        assert!(agent.reward(0, f32::NAN).is_err());
+        agent.end(0);
+        assert!(agent.act((&[0u8]).into(), &[0], &mut actions).is_err());
+        assert!(agent.reward(0, 1.0).is_err());
         if method != "cql" {
-            assert!(problem((&[0u8]).into(), &[0], &mut actions).contains("no episode has begun"));
-            agent.begin(0, 1.0, Seed::new(0));
-            agent.act((&[0u8]).into(), &[0], &mut actions).unwrap();
-            agent.end(0);
-            assert!(agent.act((&[0u8]).into(), &[0], &mut actions).is_err());
-            assert!(agent.reward(0, 1.0).is_err());
+            agent.begin(0, f64::NAN, Seed::new(0));
+            let target = agent.act((&[0u8]).into(), &[0], &mut actions).unwrap_err().to_string();
+            assert!(target.contains("target in place 0 is NaN"), "{target}");
         }
+    }
+}
+
+/// A finite number may still be too large: then there is an error, not an action.
+#[test]
+fn observations_far_outside_are_errors() {
+    let numbers = |at: usize| at as f32 / 60.0;
+    let states: Vec<f32> = (0..60).flat_map(|at| [numbers(at), numbers(at)]).collect();
+    let data = dataset(
+        Space::Box { shape: vec![1], bounds: None },
+        Space::Discrete { n: 2 },
+        vec![1; 60],
+        Cells::Float(states),
+        Cells::Byte((0..60).map(|at| at % 2).collect()),
+        (0..60).map(numbers).collect(),
+    );
+    for method in ["rvs", "cql"] {
+        let mut agent = tiny(method).train(&data, &Unwatched).unwrap().learned.policy.agent();
+        agent.begin(0, 1.0, Seed::new(0));
+        let mut actions = Cells::Byte(Vec::new());
+        let far = agent.act((&[f32::MAX]).into(), &[0], &mut actions).unwrap_err().to_string();
+        assert!(far.contains("far outside"), "{far}");
+        agent.act((&[0.5f32]).into(), &[0], &mut actions).unwrap();
+    }
+}
+
+/// A view of a data set is learned from as a copy of the same episodes is, to the last byte.
+#[test]
+fn views_are_learned_from_like_copies() {
+    let data = walks(120, 6, |state, _| f32::from(state));
+    let turned: Vec<usize> = (20..120).rev().collect();
+    let view = data.select(&turned);
+    let mut builder = DatasetBuilder::new(data.metadata().clone());
+    builder.extend(&view).unwrap();
+    let copy = builder.build().unwrap();
+    assert_eq!(DataId::of(&view), DataId::of(&copy));
+    for method in METHODS {
+        let plan = tiny(method);
+        let home = tempfile::tempdir().unwrap();
+        let trained = |data: &Dataset, name: &str| {
+            let (path, options) = (home.path().join(name), RunOptions::default());
+            plan.train_in(&path, data, &DataId::of(data), options, &Unwatched).unwrap().0
+        };
+        assert_same_files(trained(&view, "view").path(), trained(&copy, "copy").path());
     }
 }
 
@@ -577,8 +633,9 @@ fn values_of_real_actions_are_learned() {
     folder.complete(&data, &outcome).unwrap();
     let acted = |policy: &Policy| {
         let mut acted = Cells::Float(Vec::new());
-        let seen = Cells::Float(vec![-0.8, 0.0, 0.8]);
-        policy.agent().act(seen.view(), &[0, 1, 2], &mut acted).unwrap();
+        let (seen, mut agent) = (Cells::Float(vec![-0.8, 0.0, 0.8]), policy.agent());
+        (0..3).for_each(|place| agent.begin(place, 0.0, Seed::new(0)));
+        agent.act(seen.view(), &[0, 1, 2], &mut acted).unwrap();
         acted
     };
     let chosen = acted(&outcome.learned.policy);

@@ -48,11 +48,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SHARE", value_parser = parse_fraction)]
     fraction: Option<f64>,
 
-    /// Who plays as the behaviour `expert`: a file that `esper expert` made [default: the one included for twenty48]
+    /// Who plays as the behaviour `expert`: a file that `esper expert` made [default: the one that comes with the task]
     #[arg(long, value_name = "FILE")]
     expert: Option<PathBuf>,
 
-    /// The share of random moves of the behaviour epsilon-optimal [default: 0.01]
+    /// The share of random actions of behaviours that have one [default: their own]
     #[arg(long, value_name = "E")]
     epsilon: Option<f64>,
 }

@@ -23,8 +23,8 @@ pub(crate) struct Arguments {
     #[arg(value_parser = parse_task)]
     task: &'static Task,
 
-    /// Stop when fresh episodes return this on average, which in twenty48 is the success rate
-    /// [default: 0.8 in twenty48; elsewhere go on for all steps]
+    /// Stop when fresh episodes return this on average [default: what the task says is good enough; where it says nothing,
+    /// go on for all steps]
     #[arg(long, value_name = "RETURN", allow_negative_numbers = true)]
     until: Option<f64>,
 

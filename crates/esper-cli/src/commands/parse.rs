@@ -29,6 +29,33 @@ pub(super) fn parse_policy(name: &str) -> Result<String, String> {
     known.map(|policy| policy.name().to_owned()).map_err(|error| error.to_string())
 }
 
+/// What `--method` is, with all that are built in.
+pub(super) fn method_help() -> String {
+    let methods = Registry::default();
+    let about = methods.methods().iter().map(|method| method.about());
+    let each: Vec<String> = about.map(|of| format!("`{}` {}", of.name, of.summary)).collect();
+    format!("How to learn: {}", each.join("; "))
+}
+
+/// What `--methods` is.
+pub(super) fn methods_help() -> String {
+    let names = Registry::default().method_names();
+    format!(
+        "The methods to compare ({}), or `all` [default: {}; {} with --fractions]",
+        names.join(", "),
+        names[..3].join(","),
+        names[..2].join(",")
+    )
+}
+
+/// What `--policy` is.
+pub(super) fn policy_help() -> String {
+    let policies = Registry::default();
+    let each = policies.policies().iter();
+    let each: Vec<String> = each.map(|of| format!("`{}`, {}", of.name(), of.summary())).collect();
+    format!("What is trained on the labels: {}", each.join("; "))
+}
+
 /// Methods, each once.
 #[derive(Clone)]
 pub(super) struct Methods(pub(super) Vec<String>);

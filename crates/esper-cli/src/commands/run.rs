@@ -9,7 +9,7 @@ use esper_report::{PAGE, Report};
 use esper_tasks::Task;
 
 use super::parse::{
-    Methods, parse_episodes, parse_fraction, parse_methods, parse_steps, parse_task,
+    Methods, methods_help, parse_episodes, parse_fraction, parse_methods, parse_steps, parse_task,
 };
 use super::settings::Settings;
 use crate::output::{Failure, Output, Paint, failure, report_failure, table};
@@ -25,8 +25,7 @@ pub(crate) struct Arguments {
     #[arg(value_parser = parse_task)]
     task: &'static Task,
 
-    /// The methods to compare (esper, rvs, cql, bc), or `all` [default: esper,rvs,cql; esper,rvs with --fractions]
-    #[arg(long, value_name = "A,B", value_parser = parse_methods)]
+    #[arg(long, help = methods_help(), value_name = "A,B", value_parser = parse_methods)]
     methods: Option<Methods>,
 
     /// Also train on the labels in a Parquet file (columns episode, step, label, one row a step of the data that is
@@ -97,18 +96,18 @@ fn experiment(arguments: &Arguments, output: &Output) -> Result<Experiment, Fail
     let settings = &arguments.settings;
     let document = settings.document()?;
     let build = || {
-        let mut experiment = Experiment::new(arguments.task)?
-            .with_preset(settings.preset.into())?
-            .with_settings(document.as_deref(), &settings.set)?
+        let mut experiment = Experiment::new(arguments.task)
+            .with_preset(settings.preset.into())
+            .with_settings(document.as_deref(), &settings.set)
             .with_policy(&settings.policy)?
             .with_seeds(arguments.seeds)
             .with_tensorboard(settings.tensorboard)
-            .resuming(arguments.resume);
+            .with_resume(arguments.resume);
         if let Some(Methods(names)) = &arguments.methods {
             experiment = experiment.with_methods(names)?;
         }
         if let Some(dataset) = &arguments.dataset {
-            experiment = experiment.with_dataset(dataset)?;
+            experiment = experiment.with_dataset(dataset);
         }
         if let Some(steps) = arguments.steps {
             experiment = experiment.with_steps(steps);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use esper::settings::Preset;
 
-use super::parse::parse_policy;
+use super::parse::{parse_policy, policy_help};
 use crate::output::Failure;
 
 /// Options of learning.
@@ -23,8 +23,7 @@ pub(super) struct Settings {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
 
-    /// What is trained on the labels: mlp, or transformer (a Decision Transformer)
-    #[arg(long, value_name = "P", value_parser = parse_policy, default_value = "mlp")]
+    #[arg(long, help = policy_help(), value_name = "P", value_parser = parse_policy, default_value = "mlp")]
     pub(super) policy: String,
 
     /// Also write what is measured while training as event files for TensorBoard, into the folder of every run

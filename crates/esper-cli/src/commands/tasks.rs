@@ -62,7 +62,8 @@ fn describe(task: &Task) -> Result<TaskDescription, WorldError> {
         steps: usual.steps,
         behaviours: behaviours.collect(),
         datasets: datasets
-            .into_iter()
+            .iter()
+            .cloned()
             .map(|DatasetSpec { name, summary, steps, behaviours }| DatasetDescription {
                 name,
                 summary,

@@ -12,7 +12,7 @@ use esper_eval::text::{leaked, number};
 use esper_tasks::task;
 use serde::Serialize;
 
-use super::parse::parse_method;
+use super::parse::{method_help, parse_method};
 use super::settings::Settings;
 use crate::output::{Failure, Output, failure};
 use crate::progress::{TrainingLine, catch_interrupts};
@@ -25,9 +25,7 @@ pub(crate) struct Arguments {
     /// The data set, as `esper collect` writes it
     data: PathBuf,
 
-    /// `esper` labels steps by the average return of their cluster, `rvs` by the return that followed; `cql` learns what
-    /// actions are worth, `bc` imitates (the best tenth of the episodes with --set bc.percentile=10)
-    #[arg(long, value_parser = parse_method, default_value = "esper", value_name = "M")]
+    #[arg(long, help = method_help(), value_parser = parse_method, default_value = "esper", value_name = "M")]
     method: String,
 
     /// Take the labels from a Parquet file instead: columns episode, step, label, one row a step, as a run's labels.parquet
@@ -80,13 +78,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         .changed(None, &of_task)
         .and_then(|config| config.changed(document.as_deref(), &settings.set))
         .map_err(Failure::misuse)?;
-    let plan = Plan {
-        method,
-        policy: registry.policy(&settings.policy).map_err(Failure::misuse)?,
-        config,
-        seed: *seed,
-        device: output.device()?,
-    };
+    let policy = registry.policy(&settings.policy).map_err(Failure::misuse)?;
+    let plan = Plan::of(method, policy, config).with_seed(*seed).with_device(output.device()?);
     let name = plan.about().name;
     let path = arguments.out.clone().unwrap_or_else(|| {
         let stem = arguments.data.file_stem().unwrap_or_default().to_string_lossy();

@@ -33,7 +33,7 @@ use crate::space::Space;
 
 pub use checksum::Checksums;
 pub use labels::{LabelColumns, StepLabels};
-pub use pending::PendingFile;
+pub use pending::{PendingFile, write_file, write_json};
 pub use read::read;
 pub use source::panics_are_caught;
 pub use write::DatasetWriter;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::error::DataError;
@@ -64,6 +65,24 @@ impl PendingFile {
             Err(error) => Err(DataError::io(&path, error.error)),
         }
     }
+}
+
+/// Writes a whole file in one step: it is there whole, or as it was. One that is there is replaced.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
+    let mut file = PendingFile::create(path, true)?;
+    file.write_all(bytes).map_err(|source| DataError::io(path, source))?;
+    file.finish()
+}
+
+/// Writes a JSON document as [`write_file`] does, for people to read.
+///
+/// # Panics
+///
+/// When the value cannot be JSON: a map whose keys are no texts.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), DataError> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("the value can be JSON");
+    bytes.push(b'\n');
+    write_file(path, &bytes)
 }
 
 impl Write for PendingFile {

@@ -13,11 +13,10 @@ pub use figure::{Axis, Colour, Dot, Figure, Mark, Panel, Series};
 pub use gather::{Compared, Run, Scaled};
 pub use png::to_png;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use esper::run::RunFolder;
-use esper_data::PendingFile;
+use esper_data::write_file;
 use esper_eval::{Comparison, Results, ResultsError, Scaling};
 
 /// Why there is no report.
@@ -39,7 +38,7 @@ pub enum ReportError {
     /// A figure cannot be drawn in pixels.
     #[error("{0}")]
     Pixels(String),
-    /// A page or a figure cannot be written.
+    /// A folder cannot be made, or files not be linked into it.
     #[error("{}: {source}", path.display())]
     Unwritable {
         /// Which.
@@ -58,7 +57,7 @@ pub enum ReportError {
         /// The preset.
         preset: String,
     },
-    /// A page or a figure cannot take its name.
+    /// A page or a figure cannot be written.
     #[error(transparent)]
     Pending(#[from] esper_data::DataError),
 }
@@ -256,8 +255,5 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), ReportError> {
 
 /// Writes a page or a figure, in place of an older one.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
-    let mut file = PendingFile::create(path, true)?;
-    file.write_all(bytes)
-        .map_err(|source| ReportError::Unwritable { path: path.to_owned(), source })?;
-    Ok(file.finish()?)
+    Ok(write_file(path, bytes)?)
 }

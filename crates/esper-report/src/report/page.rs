@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use esper::RECORD_EVERY;
 use esper_eval::text::{count, leaked, number, percent, plural};
-use esper_eval::{MeanStd, MethodResults, ScalingEntry};
+use esper_eval::{MeanStd, MethodResults, PAPER_SEEDS, ScalingEntry};
 
 use super::charts;
 use super::figure::{Figure, escape};
@@ -48,9 +49,8 @@ pub(super) fn page(report: &Report) -> String {
     page
 }
 
-const INTRODUCTION: &str = "<p>Methods that imitate trajectories with a high return also imitate luck. ESPER labels every \
-    step with the average return of a cluster of trajectories that says nothing about the world's own randomness, and \
-    imitates that. Asked for a return, it should then get that return on average: its points lie on the diagonal.</p>";
+const INTRODUCTION: &str = "<p>A method that is asked for a return should get that return on average: its points then lie on the \
+    diagonal. One that imitates whatever reached a return also imitates luck, and does not.</p>";
 
 /// A comparison's heading.
 fn heading(compared: &Compared) -> String {
@@ -139,7 +139,7 @@ fn comparison(compared: &Compared, at: usize, page: &mut String) {
     if !curves.is_empty() {
         *page += "<h3>Training</h3>";
         for (figure, method) in curves {
-            let mut words = "Means over 50 steps.".to_owned();
+            let mut words = format!("Means over {RECORD_EVERY} steps.");
             let first = method.runs.first();
             for curve in first.iter().flat_map(|run| &run.curves) {
                 curve.words.iter().for_each(|more| words += &format!(" {more}"));
@@ -169,8 +169,13 @@ fn targets_words(compared: &Compared) -> String {
 
 /// The results beside the paper's.
 fn table(methods: &[MethodResults], page: &mut String) {
-    *page += "<div class=\"scroll\"><table class=\"results\"><tr><th>method</th><th>best return</th><th>paper</th>\
-              <th>offline return</th><th>calibration error</th><th>training, s</th></tr>";
+    let published = methods.iter().any(|method| method.paper_best_return.is_some());
+    let paper_heading = if published { "<th>paper</th>" } else { "" };
+    let _ = write!(
+        page,
+        "<div class=\"scroll\"><table class=\"results\"><tr><th>method</th><th>best return</th>{paper_heading}\
+         <th>offline return</th><th>calibration error</th><th>training, s</th></tr>"
+    );
     for method in methods {
         let cell = |name: &str, value: &Option<MeanStd>, digits: usize| match value {
             None => "<td class=\"soft\">–</td>".to_owned(),
@@ -192,21 +197,28 @@ fn table(methods: &[MethodResults], page: &mut String) {
             "<tr><td>{}</td>{}{}{}{}{}</tr>",
             escape(&method.title),
             cell("best_return", &method.best_return, 2),
-            cell("paper_best_return", &method.paper_best_return, 2),
+            if published {
+                cell("paper_best_return", &method.paper_best_return, 2)
+            } else {
+                String::new()
+            },
             cell("offline_return", &method.offline_return, 2),
             cell("calibration_error", &method.calibration_error, 2),
             cell("train_seconds", &method.train_seconds, 0)
         );
     }
     let over = match methods.first().map_or(0, |method| method.runs.len()) {
-        1 => "Of one seed; the paper's are means (standard deviations) over three.",
-        _ => "Mean (standard deviation) over seeds.",
+        1 if published => {
+            format!("Of one seed; the paper's are means (standard deviations) over {PAPER_SEEDS}.")
+        }
+        1 => "Of one seed.".to_owned(),
+        _ => "Mean (standard deviation) over seeds.".to_owned(),
     };
     let _ = write!(page, "</table></div><p class=\"soft\">{over} {MEANINGS}</p>");
 }
 
 /// What the columns of the table are.
-const MEANINGS: &str = "<i>Best return</i> is the paper's number, the best over all targets asked for; <i>offline return</i> is \
+const MEANINGS: &str = "<i>Best return</i> is the best over all targets asked for, as the paper has it; <i>offline return</i> is \
     what the target gets that is chosen from the data alone; <i>calibration error</i> is how far what was achieved is from what \
     was asked for, over the targets that the data speaks about.";
 

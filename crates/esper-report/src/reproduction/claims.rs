@@ -3,7 +3,7 @@
 use esper_eval::text::percent;
 use esper_eval::{MeanStd, MethodResults, PAPER_SEEDS, RunResults};
 
-use super::{Agent, CHEATING, FIGURE_1_TRUTH, Reproduction, achieved};
+use super::{BetaAgent, CHEATING, FIGURE_1_TRUTH, Reproduction, achieved};
 use crate::report::{Claim, Compared};
 
 /// Every claim that there are results for.
@@ -160,9 +160,10 @@ fn scaling(reproduction: &Reproduction) -> Vec<Claim> {
 
 /// Agents whose clusters let the dynamics model cheat get less than the others, by more than the deviations of both.
 fn leaking(reproduction: &Reproduction) -> Option<Claim> {
-    let (cheating, honest): (Vec<&Agent>, Vec<&Agent>) =
+    let (cheating, honest): (Vec<&BetaAgent>, Vec<&BetaAgent>) =
         reproduction.agents.iter().partition(|agent| agent.cheats());
-    let returns = |agents: &[&Agent]| MeanStd::of(agents.iter().map(|agent| agent.offline_return));
+    let returns =
+        |agents: &[&BetaAgent]| MeanStd::of(agents.iter().map(|agent| agent.offline_return));
     let says = "gambling: clusters that let the dynamics model cheat perform worse".to_owned();
     let (Some(worse), Some(better)) = (returns(&cheating), returns(&honest)) else {
         let numbers = format!("{} agents cheat, {} do not", cheating.len(), honest.len());
@@ -340,7 +341,7 @@ mod tests {
             };
             FIGURE_1_TRUTH.iter().map(ask).collect::<Vec<_>>()
         };
-        let agent = |seed: u64, dynamics_loss: f64, offline_return: f64| Agent {
+        let agent = |seed: u64, dynamics_loss: f64, offline_return: f64| BetaAgent {
             betas: Betas { act: 0.01, adv: 1.0 },
             seed,
             dynamics_loss,

@@ -33,7 +33,7 @@ pub struct Asked {
 
 /// One ESPER agent, trained with certain worths of reconstructing actions and of hiding the world's randomness.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Agent {
+pub struct BetaAgent {
     /// What they are worth.
     #[serde(flatten)]
     pub betas: Betas,
@@ -78,7 +78,7 @@ impl Betas {
     }
 }
 
-impl Agent {
+impl BetaAgent {
     /// The agent of a seed, if it was trained to its end.
     fn of(betas: Betas, results: &RunResults, run: &Run) -> Option<Self> {
         let last_fifth = |metric: &str| {
@@ -86,7 +86,7 @@ impl Agent {
             let last = &curve[curve.len() - curve.len().div_ceil(5)..];
             MeanStd::of(last.iter().map(|point| point[1])).map(|losses| losses.mean)
         };
-        Some(Agent {
+        Some(BetaAgent {
             betas,
             seed: results.seed,
             dynamics_loss: last_fifth("transition_loss")?,
@@ -130,7 +130,7 @@ pub struct Reproduction {
     /// Figure 1's table.
     pub figure_1: Vec<Asked>,
     /// Gambling with several worths of reconstructing actions and hiding randomness.
-    pub agents: Vec<Agent>,
+    pub agents: Vec<BetaAgent>,
     /// 2048 with shares of the data.
     pub scaled: Option<Scaled>,
 }
@@ -168,7 +168,7 @@ impl Reproduction {
             for results in results {
                 // What was measured while training is in the run's folder, which may be gone.
                 let run = compared.runs.iter().find(|run| run.seed == results.seed);
-                agents.extend(run.and_then(|run| Agent::of(betas, results, run)));
+                agents.extend(run.and_then(|run| BetaAgent::of(betas, results, run)));
             }
         }
         let kept = folder.join(Self::BETAS);
@@ -293,7 +293,7 @@ impl Reproduction {
     pub fn conclude(folder: &Path) -> Result<Report, ReportError> {
         let reproduction = Self::read(folder)?;
         if !reproduction.agents.is_empty() {
-            esper_eval::write_json(&folder.join(Self::BETAS), &reproduction.agents)?;
+            esper_data::write_json(&folder.join(Self::BETAS), &reproduction.agents)?;
         }
         let report = reproduction.report();
         report.write_claims(folder)?;
@@ -316,7 +316,7 @@ impl Report {
     /// Writes what became of the claims to a reproduction's folder: page and file are not to say different things.
     pub fn write_claims(&self, folder: &Path) -> Result<(), ReportError> {
         if let Some(verdicts) = &self.verdicts {
-            esper_eval::write_json(&folder.join(Reproduction::CLAIMS), &verdicts.claims)?;
+            esper_data::write_json(&folder.join(Reproduction::CLAIMS), &verdicts.claims)?;
         }
         Ok(())
     }
@@ -382,8 +382,8 @@ fn figure_1(asked: &[Asked]) -> Figure {
     }
 }
 
-fn beta_figure(agents: &[Agent]) -> Figure {
-    let dot = |agent: &Agent| Dot {
+fn beta_figure(agents: &[BetaAgent]) -> Figure {
+    let dot = |agent: &BetaAgent| Dot {
         at: [agent.dynamics_loss, agent.offline_return],
         error: 0.0,
         solid: true,

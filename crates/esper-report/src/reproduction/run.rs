@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use esper::Registry;
 use esper::run::RunFolder;
 use esper::settings::Preset;
+use esper_data::write_json;
 use esper_eval::text::percent;
-use esper_eval::{Ask, EvalError, Experiment, Observer, evaluate, run_name, write_json};
+use esper_eval::{Ask, EvalError, Experiment, Observer, evaluate, run_name};
 use esper_nn::Device;
 use esper_tasks::Task;
 
@@ -144,13 +145,13 @@ impl Reproducer<'_> {
         policy: &str,
         methods: &[&str],
     ) -> Result<Experiment, ReportError> {
-        let experiment = Experiment::new(built_in(task)?)?
-            .with_preset(self.preset)?
+        let experiment = Experiment::new(built_in(task)?)
+            .with_preset(self.preset)
             .with_methods(methods)?
             .with_policy(policy)?
             .with_seeds(self.seeds)
             .with_device(self.device.clone())
-            .resuming(true);
+            .with_resume(true);
         Ok(experiment)
     }
 
@@ -169,8 +170,12 @@ impl Reproducer<'_> {
             let name = run_name(method, Some(policy), 0);
             let (from, to) = (table.join(&name), folder.join(percent(1.0)).join(&name));
             if RunFolder::open(&from).is_ok_and(|run| run.is_complete()) && !to.exists() {
-                make_folder(&to)?;
-                link_files(&from, &to)
+                // Under another name until it is whole.
+                let partial = to.with_extension("partial");
+                let _ = fs::remove_dir_all(&partial);
+                make_folder(&partial)?;
+                link_files(&from, &partial)
+                    .and_then(|()| fs::rename(&partial, &to))
                     .map_err(|source| ReportError::Unwritable { path: to.clone(), source })?;
             }
         }
@@ -223,7 +228,7 @@ impl Reproducer<'_> {
             "cluster.attempts=1".to_owned(),
         ];
         self.experiment("gambling", "mlp", &["esper"])?
-            .with_settings(None, &settings)?
+            .with_settings(None, settings)
             .with_prefix(format!("β_act {}, β_adv {}: ", betas.act, betas.adv))
             .run(&self.folder.join(betas.folder()), self.observer)?;
         Ok(())

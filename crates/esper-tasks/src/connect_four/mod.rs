@@ -24,8 +24,8 @@ pub fn task() -> Task {
     let epsilon_optimal = BehaviourSpec::new(
         "epsilon-optimal",
         "the solver's best column, now and then any column",
-        |players| {
-            let epsilon = players.epsilon.unwrap_or(EPSILON);
+        |options| {
+            let epsilon = options.epsilon.unwrap_or(EPSILON);
             Ok(Box::new(EpsilonOptimal { epsilon, oracle: Oracle::shared() }))
         },
     );

@@ -8,6 +8,9 @@ use super::{About, Context, Findings, Labels, Relabel};
 use crate::error::Error;
 use crate::settings::Config;
 
+/// What this method is called, whatever the file.
+pub(crate) const NAME: &str = "labels";
+
 /// Takes its labels from a file, one row a step, as `labels.parquet` is written.
 #[derive(Clone, Debug)]
 pub struct FromFile {
@@ -18,7 +21,7 @@ pub struct FromFile {
 impl Relabel for FromFile {
     fn about(&self) -> About {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        About::new("labels")
+        About::new(NAME)
             .titled(format!("labels from {name}"))
             .summed_up("takes its labels from a file")
     }

@@ -184,7 +184,7 @@ pub struct Context<'a> {
     pub data: &'a Dataset,
     /// How they enter networks.
     pub interface: &'a Interface,
-    /// Which of them to learn from. All of them are labelled.
+    /// Held-out split: which of them to learn from, and which to measure on. All of them are labelled.
     pub split: &'a Split,
     /// All settings.
     pub config: &'a Config,
@@ -203,7 +203,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Steps back in time over what was observed: the sum of discounted rewards that followed each step, by row.
+    /// Return-to-go: the sum of discounted rewards that followed each step, by step row.
     pub fn returns_to_go(&self) -> Vec<f32> {
         self.data.returns_to_go(self.discount)
     }
@@ -259,20 +259,44 @@ impl Labels {
         Labels { values, ..Labels::default() }
     }
 
-    /// A relabeller may come from anywhere: there is a label for every step, and it is a number.
+    /// A relabeller may come from anywhere: there is a label for every step and it is a number, and whatever else it gives fits
+    /// the data.
     fn check(&self, data: &Dataset) -> Result<(), Error> {
-        let (found, rows) = (self.values.len(), data.rows());
+        let refused = |words: String| Err(Error::Unsuitable(words));
+        let rows = data.rows();
+        let found = self.values.len();
         if found != rows {
-            return Err(Error::Unsuitable(format!(
-                "there are {found} labels for {rows} steps of data"
-            )));
+            return refused(format!(
+                "there are {found} labels where the data has {rows} step rows"
+            ));
         }
-        match data.step_rows().find(|&row| !self.values[row].is_finite()) {
+        if let Some(row) = data.step_rows().find(|&row| !self.values[row].is_finite()) {
+            let label = self.values[row];
+            return refused(format!(
+                "the label of step row {row} is {label}; it has to be a number"
+            ));
+        }
+        if let Some(clusters) = &self.clusters
+            && clusters.probabilities().len() != rows * clusters.width()
+        {
+            return refused(format!("there are no clusters for each of {rows} step rows"));
+        }
+        match &self.episodes {
+            Some(episodes) if episodes.is_empty() => {
+                return refused("there are no episodes to imitate".to_owned());
+            }
+            Some(episodes) if episodes.iter().any(|&episode| episode >= data.episodes()) => {
+                return refused(
+                    "there are episodes to imitate that the data does not have".to_owned(),
+                );
+            }
+            _ => {}
+        }
+        match self.findings.measures.iter().find(|measure| !measure.value.is_finite()) {
+            Some(measure) => {
+                refused(format!("the measure `{}` is {}", measure.name, measure.value))
+            }
             None => Ok(()),
-            Some(row) => Err(Error::Unsuitable(format!(
-                "the label of step {row} is {}; labels have to be numbers",
-                self.values[row]
-            ))),
         }
     }
 }

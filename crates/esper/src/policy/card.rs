@@ -1,11 +1,10 @@
 //! A policy as one file: weights as safetensors, and in their metadata a card that says everything that acting needs.
 
 use std::fmt;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use esper_data::{CellsRef, PendingFile};
+use esper_data::{CellsRef, write_file};
 use esper_nn::{Device, StoreError, metadata, stored_numbers};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -14,6 +13,7 @@ use super::{LabelInput, Network, Support};
 use crate::Registry;
 use crate::agent::Agent;
 use crate::error::Error;
+use crate::settings::Settings;
 use crate::trajectories::Interface;
 
 /// The version of the card's layout. A reader refuses what it does not know.
@@ -147,10 +147,7 @@ impl Policy {
 
     /// Writes its file; one that is there is replaced.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let mut file = PendingFile::create(path, true)?;
-        file.write_all(&self.to_safetensors())
-            .map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        Ok(file.finish()?)
+        Ok(write_file(path, &self.to_safetensors())?)
     }
 
     /// Loads a policy from its file, onto a device. The registry knows how its kind is loaded.
@@ -236,6 +233,11 @@ impl PolicyFile {
     pub fn network<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_value(self.card.network.clone())
             .map_err(|error| self.problem(format!("its network is not described: {error}")))
+    }
+
+    /// Whether sizes are such as settings allow.
+    pub fn check(&self, settings: &impl Settings) -> Result<(), Error> {
+        settings.check().map_err(|error| self.problem(error.to_string()))
     }
 
     /// Whether the file has as many numbers as a network of its sizes. To be asked before one is made: sizes that make no

@@ -18,8 +18,8 @@ use crate::agent::{Agent, Episodes, Remaining};
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::Context;
-use crate::settings::{Section, check_range};
-use crate::training::{Kept, Learner, Schedule, Trained, train};
+use crate::settings::Section;
+use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
 
 crate::settings! {
@@ -95,9 +95,8 @@ fn load(file: &PolicyFile, device: &Device) -> Result<Arc<dyn Network>, Error> {
     if file.card.labels.is_none() {
         return Err(file.problem("its card says nothing of labels"));
     }
-    check_range("", "the hidden width", &sizes.hidden, &(1..=8192))
-        .and_then(|()| check_range("", "the number of hidden layers", &sizes.layers, &(1..=64)))
-        .map_err(|error| file.problem(error.to_string()))?;
+    let Sizes { hidden, layers } = sizes;
+    file.check(&MlpPolicyConfig { hidden, layers, ..MlpPolicyConfig::default() })?;
     let config = network(sizes, 0.0, &file.card.interface);
     file.expect_parameters(config.parameters())?;
     let blank = config.init(&device.clone().autodiff(), &mut Seed::new(0).rng());
@@ -183,7 +182,7 @@ impl Learner for MlpLearner<'_> {
         vec![("policy_loss", measured)]
     }
 
-    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+    fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
         vec![&mut self.mlp]
     }
 }

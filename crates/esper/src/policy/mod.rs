@@ -96,7 +96,7 @@ impl TrainingSet<'_> {
         context: &Context<'_>,
     ) -> PolicyCard {
         let first_steps =
-            (0..self.data.episodes()).map(|episode| self.data.episode_steps(episode).start);
+            self.episodes.iter().map(|&episode| self.data.episode_steps(episode).start);
         let support = self
             .has_targets
             .then(|| Support::of(first_steps.map(|step| self.labels[step]), labels.range()));

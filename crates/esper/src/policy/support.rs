@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The labels of first steps, which is what a policy is asked for when an episode begins, as quantiles.
+/// Target support: the labels of first steps, which is what a policy is asked for when an episode begins, as quantiles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Support {
     /// Evenly spaced, the lowest and the highest label included.

@@ -26,8 +26,8 @@ use crate::agent::{Agent, Episodes, Remaining};
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::Context;
-use crate::settings::{Section, check_range};
-use crate::training::{Kept, Learner, Schedule, Trained, train};
+use crate::settings::Section;
+use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
 
 crate::settings! {
@@ -123,17 +123,10 @@ fn load(file: &PolicyFile, device: &Device) -> Result<Arc<dyn Network>, Error> {
         return Err(file.problem("its card says nothing of labels"));
     }
     let Sizes { context, width, layers, heads, times } = sizes;
-    for (name, value, most) in [
-        ("the context", context, 1000),
-        ("the width of a token", width, 4096),
-        ("the number of layers", layers, 64),
-        ("the number of heads", heads, 64),
-        ("the number of times", times, MOST_TIMES),
-    ] {
-        check_range("", name, &value, &(1..=most)).map_err(|e| file.problem(e.to_string()))?;
-    }
-    if !width.is_multiple_of(heads) {
-        return Err(file.problem(format!("{heads} heads do not divide tokens of {width} numbers")));
+    let usual = TransformerPolicyConfig::default();
+    file.check(&TransformerPolicyConfig { context, width, layers, heads, ..usual })?;
+    if !(1..=MOST_TIMES).contains(&times) {
+        return Err(file.problem(format!("it has embeddings of {times} times")));
     }
     let blank = Blank::of(sizes, 0.0, &file.card.interface);
     file.expect_parameters(blank.parameters())?;
@@ -326,7 +319,7 @@ impl Learner for TransformerLearner<'_> {
         vec![("policy_loss", measured)]
     }
 
-    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+    fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
         vec![&mut self.model]
     }
 }

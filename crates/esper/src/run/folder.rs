@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use esper_data::{Checksums, Dataset, LabelColumns, PendingFile, StepLabels};
+use esper_data::{Checksums, Dataset, LabelColumns, StepLabels, write_file, write_json};
 use esper_nn::{Device, DeviceName};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -208,7 +208,7 @@ impl RunFolder {
         let different = match () {
             () if theirs.version != ours.version => "version of the program",
             () if theirs.method != ours.method => "method",
-            () if theirs.identity != ours.identity => "file of labels",
+            () if theirs.identity != ours.identity => "source of its labels",
             () if theirs.policy != ours.policy => "policy",
             () if theirs.seed != ours.seed => "seed",
             () if theirs.device != ours.device => "device",
@@ -354,7 +354,12 @@ impl RunFolder {
             return Ok(());
         }
         let mut known = 0;
-        for entry in fs::read_dir(&folder).map_err(|error| failed(&folder, error))? {
+        let entries = match fs::read_dir(&folder) {
+            // Stopped before there was anything to keep.
+            Err(error) if error.kind() == ErrorKind::NotFound => return self.forget_metrics(0),
+            other => other.map_err(|error| failed(&folder, error))?,
+        };
+        for entry in entries {
             let entry = entry.map_err(|error| failed(&folder, error))?.path();
             // What was being written when everything ended has a name of its own.
             if entry.extension().is_none_or(|extension| extension != "partial") {
@@ -364,6 +369,12 @@ impl RunFolder {
                 self.before = self.before.max(when.seconds);
             }
         }
+        self.forget_metrics(known)
+    }
+
+    /// Cuts the metrics to a length.
+    fn forget_metrics(&self, known: u64) -> Result<(), Error> {
+        let path = self.path.join(METRICS);
         let file = fs::OpenOptions::new().write(true).open(&path);
         let cut = file.and_then(|file| file.set_len(file.metadata()?.len().min(known)));
         cut.map_err(|error| failed(&path, error))
@@ -385,16 +396,11 @@ impl RunFolder {
 
     /// Writes a file in one step: it is there whole, or as it was.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        let path = self.path.join(name);
-        let mut file = PendingFile::create(&path, true)?;
-        file.write_all(bytes).map_err(|error| failed(&path, error))?;
-        Ok(file.finish()?)
+        Ok(write_file(&self.path.join(name), bytes)?)
     }
 
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), Error> {
-        let mut bytes = serde_json::to_vec_pretty(value).expect("it can always be written");
-        bytes.push(b'\n');
-        self.write(name, &bytes)
+        Ok(write_json(&self.path.join(name), value)?)
     }
 
     fn damaged(
@@ -422,14 +428,14 @@ impl Monitor for RunFolder {
         written.map_err(|error| failed(&path, error))
     }
 
-    fn keep(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
+    fn save_checkpoint(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
         let metrics = fs::metadata(self.path.join(METRICS)).map_or(0, |file| file.len());
         let name = format!("{CHECKPOINTS}/{phase}");
         let seconds = self.before + self.opened.elapsed().as_secs_f64();
         self.write(&name, &checkpoint::to_bytes(checkpoint, When { metrics, seconds }))
     }
 
-    fn kept(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
+    fn load_checkpoint(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
         let path = self.path.join(CHECKPOINTS).join(phase);
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(checkpoint::from_bytes(&path, &bytes)?.0)),
@@ -458,10 +464,13 @@ impl Manifest {
 
 /// Whether a folder is new or empty, or holds only what a run leaves that ended before it began.
 fn is_free(path: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(path) else { return true };
-    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
-    let ours = names.iter().all(|name| name == CHECKPOINTS || name == CONFIG);
-    names.is_empty() || ours && names.iter().any(|name| name == CHECKPOINTS)
+    let names = |path: &Path| -> Vec<_> {
+        fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
+    };
+    let ours = |name: &std::ffi::OsString| {
+        name == CONFIG || (name == CHECKPOINTS && names(&path.join(CHECKPOINTS)).is_empty())
+    };
+    names(path).iter().all(ours)
 }
 
 fn failed(path: &Path, source: std::io::Error) -> Error {

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use esper_data::{Dataset, Seed};
-use esper_nn::{Device, DeviceName};
+use esper_nn::{Device, default_device};
 
 pub use events::EventFile;
 pub use folder::{DataId, Manifest, Record, RunFolder, Summary};
@@ -77,18 +77,22 @@ impl Plan {
         policy: &str,
         config: Config,
     ) -> Result<Self, Error> {
-        Ok(Plan {
-            method: registry.method(method)?,
-            policy: registry.policy(policy)?,
-            config,
-            seed: 0,
-            device: DeviceName::Cpu.open()?,
-        })
+        Ok(Self::of(registry.method(method)?, registry.policy(policy)?, config))
+    }
+
+    /// A method and a policy, on the CPU, with seed 0.
+    pub fn of(method: Arc<dyn Method>, policy: Arc<dyn PolicyKind>, config: Config) -> Self {
+        Plan { method, policy, config, seed: 0, device: default_device() }
     }
 
     /// The same with another seed.
     pub fn with_seed(self, seed: u64) -> Self {
         Plan { seed, ..self }
+    }
+
+    /// The same on another device.
+    pub fn with_device(self, device: Device) -> Self {
+        Plan { device, ..self }
     }
 
     /// What its method is called.
@@ -224,11 +228,11 @@ impl Monitor for InFolder<'_> {
         self.monitor.stop()
     }
 
-    fn keep(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
-        self.folder.keep(phase, checkpoint)
+    fn save_checkpoint(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
+        self.folder.save_checkpoint(phase, checkpoint)
     }
 
-    fn kept(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
-        self.folder.kept(phase)
+    fn load_checkpoint(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
+        self.folder.load_checkpoint(phase)
     }
 }

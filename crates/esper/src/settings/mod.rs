@@ -5,6 +5,7 @@
 
 mod changes;
 
+use std::any::TypeId;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl Preset {
 }
 
 /// A section of settings; [`settings!`](crate::settings!) makes one.
-pub trait Settings: Clone + Serialize + DeserializeOwned {
+pub trait Settings: Clone + Serialize + DeserializeOwned + 'static {
     /// Its name, in front of the names of its settings; empty for those that stand alone.
     const SECTION: &'static str;
 
@@ -87,8 +88,8 @@ macro_rules! settings {
         $(together $together:expr)?
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
-        #[serde(deny_unknown_fields)]
+        #[derive(Clone, Debug, PartialEq, ::esper::__serde::Serialize, ::esper::__serde::Deserialize)]
+        #[serde(crate = "::esper::__serde", deny_unknown_fields)]
         pub struct $name {
             $( $(#[$field_meta])* pub $field: $type, )*
         }
@@ -184,6 +185,8 @@ impl From<Norm> for Normalization {
 #[derive(Clone, Copy)]
 pub struct Section {
     name: &'static str,
+    /// Two types may not share a name.
+    of: TypeId,
     defaults: fn(Preset) -> Table,
     resolve: fn(Table) -> Result<Table, Error>,
 }
@@ -193,6 +196,7 @@ impl Section {
     pub fn of<S: Settings>() -> Self {
         Section {
             name: S::SECTION,
+            of: TypeId::of::<S>(),
             defaults: |preset| to_table(&S::preset(preset)),
             resolve: |table| from_table::<S>(table).map(|settings| to_table(&settings)),
         }
@@ -245,15 +249,23 @@ impl Config {
 
     /// The settings of a section, which has to be one of those that the configuration was made for.
     pub fn get<S: Settings>(&self) -> Result<S, Error> {
-        if self.sections.iter().all(|section| section.name != S::SECTION) {
-            let section = S::SECTION;
-            return Err(Error::Config(format!("there are no settings {section} in this run")));
-        }
+        self.check_known::<S>()?;
         from_table(self.section(S::SECTION))
+    }
+
+    /// Whether a section is one of those that the configuration was made for.
+    fn check_known<S: Settings>(&self) -> Result<(), Error> {
+        let name = S::SECTION;
+        match self.sections.iter().find(|section| section.name == name) {
+            Some(section) if section.of == TypeId::of::<S>() => Ok(()),
+            Some(_) => Err(Error::Config(format!("two sections of settings are called {name}"))),
+            None => Err(Error::Config(format!("there is no section {name} in these settings"))),
+        }
     }
 
     /// Puts other settings in place of a section's.
     pub fn set<S: Settings>(&mut self, settings: &S) -> Result<(), Error> {
+        self.check_known::<S>()?;
         settings.check()?;
         put(&mut self.table, S::SECTION, to_table(settings));
         Ok(())

@@ -20,13 +20,12 @@ use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
 use super::goes_on;
-use crate::agent::Agent;
+use crate::agent::{Agent, Episodes, Remaining, check_outputs};
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::{Context, Curve, Learned};
 use crate::policy::{Loader, Network, Policy, PolicyCard, PolicyFile, column, floats};
-use crate::settings::check_range;
-use crate::training::{Kept, Learner, Schedule, Trained, train};
+use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
 
 crate::settings! {
@@ -94,9 +93,7 @@ pub(super) fn learn(context: &Context<'_>) -> Result<Learned, Error> {
 fn load(file: &PolicyFile, device: &Device) -> Result<Arc<dyn Network>, Error> {
     let Sizes { hidden, layers, ranges } = file.network()?;
     let interface = &file.card.interface;
-    check_range("", "the hidden width", &hidden, &(1..=8192))
-        .and_then(|()| check_range("", "the number of hidden layers", &layers, &(1..=64)))
-        .map_err(|error| file.problem(error.to_string()))?;
+    file.check(&CqlContinuousConfig { hidden, layers, ..CqlContinuousConfig::default() })?;
     ranges.check(interface.action.encoding().space()).map_err(|words| file.problem(words))?;
     let config =
         network(hidden, layers, interface.observation.width(), 2 * interface.action.outputs());
@@ -283,6 +280,7 @@ impl Network for ActorNetwork {
             interface: card.interface.clone(),
             ranges: self.ranges.clone(),
             device: self.device.clone(),
+            episodes: Episodes::default(),
         })
     }
 }
@@ -424,7 +422,7 @@ impl Learner for Learning<'_> {
         ]
     }
 
-    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+    fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
         vec![
             &mut self.actor,
             &mut self.critics,
@@ -441,10 +439,13 @@ struct Actor {
     interface: Interface,
     ranges: Ranges,
     device: Device,
+    episodes: Episodes,
 }
 
 impl Agent for Actor {
-    fn begin(&mut self, _: usize, _: f64, _: Seed) {}
+    fn begin(&mut self, place: usize, _: f64, seed: Seed) {
+        self.episodes.begin(place, Remaining::new(0.0, 1.0), seed);
+    }
 
     fn act(
         &mut self,
@@ -452,8 +453,9 @@ impl Agent for Actor {
         places: &[usize],
         actions: &mut Cells,
     ) -> Result<(), Error> {
-        let Actor { actor, interface, ranges, device } = self;
+        let Actor { actor, interface, ranges, device, episodes } = self;
         interface.check_places(observations, places, actions)?;
+        episodes.check(places)?;
         let encoding = &interface.observation;
         let seen = Column { encoding, cells: observations, rows: places };
         let [mean, _] = distribution(actor, &encode(&[seen], device));
@@ -462,7 +464,9 @@ impl Agent for Actor {
             Space::Box { bounds: Some(bounds), .. } => bounds.clone(),
             _ => vec![[f32::NEG_INFINITY, f32::INFINITY]; ranges.0.len()],
         };
-        for (at, mean) in floats(activation::tanh(mean)).into_iter().enumerate() {
+        let means = floats(activation::tanh(mean));
+        check_outputs(&means)?;
+        for (at, mean) in means.into_iter().enumerate() {
             let cell = at % ranges.0.len();
             let [low, high] = bounds[cell];
             actions.push(ranges.undo(cell, mean).max(low).min(high));
@@ -470,9 +474,11 @@ impl Agent for Actor {
         Ok(())
     }
 
-    fn reward(&mut self, _: usize, _: f32) -> Result<(), Error> {
-        Ok(())
+    fn reward(&mut self, place: usize, reward: f32) -> Result<(), Error> {
+        self.episodes.reward(place, reward)
     }
 
-    fn end(&mut self, _: usize) {}
+    fn end(&mut self, place: usize) {
+        self.episodes.end(place);
+    }
 }

@@ -9,18 +9,17 @@ use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor, TensorData};
-use esper_data::{Cells, CellsRef, Dataset, Seed};
+use esper_data::{Cells, CellsRef, Dataset, Seed, Space};
 use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, cross_entropy, to_safetensors_with};
 use serde::{Deserialize, Serialize};
 
 use super::goes_on;
-use crate::agent::Agent;
+use crate::agent::{Agent, Episodes, Remaining, check_outputs};
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::{Context, Curve, Learned};
 use crate::policy::{Loader, Network, Policy, PolicyCard, PolicyFile, column, floats};
-use crate::settings::check_range;
-use crate::training::{Kept, Learner, Schedule, Trained, train};
+use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
 
 crate::settings! {
@@ -80,9 +79,11 @@ pub(super) fn learn(context: &Context<'_>) -> Result<Learned, Error> {
 
 fn load(file: &PolicyFile, device: &Device) -> Result<Arc<dyn Network>, Error> {
     let Sizes { hidden, layers } = file.network()?;
-    check_range("", "the hidden width", &hidden, &(1..=8192))
-        .and_then(|()| check_range("", "the number of hidden layers", &layers, &(1..=64)))
-        .map_err(|error| file.problem(error.to_string()))?;
+    file.check(&CqlConfig { hidden, layers, ..CqlConfig::default() })?;
+    let action = file.card.interface.action.encoding().space();
+    if !matches!(action, Space::Discrete { .. }) {
+        return Err(file.problem(format!("it has values of actions, but they are {action}")));
+    }
     let config = network(hidden, layers, &file.card.interface);
     file.expect_parameters(config.parameters())?;
     let blank = config.init(&device.clone().autodiff(), &mut Seed::new(0).rng());
@@ -152,6 +153,7 @@ impl Network for QNetwork {
             values: self.values.valid(),
             interface: card.interface.clone(),
             device: self.device.clone(),
+            episodes: Episodes::default(),
         })
     }
 
@@ -235,7 +237,7 @@ impl Learner for Learning<'_> {
         measured.to_vec()
     }
 
-    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+    fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
         vec![&mut self.values, &mut self.target]
     }
 }
@@ -250,10 +252,13 @@ struct Greedy {
     values: Mlp,
     interface: Interface,
     device: Device,
+    episodes: Episodes,
 }
 
 impl Agent for Greedy {
-    fn begin(&mut self, _: usize, _: f64, _: Seed) {}
+    fn begin(&mut self, place: usize, _: f64, seed: Seed) {
+        self.episodes.begin(place, Remaining::new(0.0, 1.0), seed);
+    }
 
     fn act(
         &mut self,
@@ -262,16 +267,20 @@ impl Agent for Greedy {
         actions: &mut Cells,
     ) -> Result<(), Error> {
         self.interface.check_places(observations, places, actions)?;
+        self.episodes.check(places)?;
         let values = evaluate(&self.values, &self.interface, observations, places, &self.device);
+        check_outputs(&values)?;
         for values in values.chunks_exact(self.interface.action.outputs()) {
             actions.push_category(best(values));
         }
         Ok(())
     }
 
-    fn reward(&mut self, _: usize, _: f32) -> Result<(), Error> {
-        Ok(())
+    fn reward(&mut self, place: usize, reward: f32) -> Result<(), Error> {
+        self.episodes.reward(place, reward)
     }
 
-    fn end(&mut self, _: usize) {}
+    fn end(&mut self, place: usize) {
+        self.episodes.end(place);
+    }
 }

@@ -22,7 +22,7 @@ use super::settings::ClusterConfig;
 use super::transition::TransitionPredictor;
 use crate::error::Error;
 use crate::methods::Context;
-use crate::training::{Kept, Learner, Schedule, Trained, train};
+use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, Trajectories};
 
 /// From the rest of a trajectory to the logits of its cluster.
@@ -221,7 +221,7 @@ impl Learner for ClusterLearner<'_> {
         measured.to_vec()
     }
 
-    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+    fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
         vec![&mut self.theta, &mut self.phi]
     }
 }

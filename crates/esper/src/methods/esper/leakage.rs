@@ -15,7 +15,7 @@ use super::transition::TransitionPredictor;
 use crate::error::Error;
 use crate::methods::Context;
 use crate::settings::Norm;
-use crate::training::{Kept, Learner, Schedule, Trained, train};
+use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::Trajectories;
 
 /// What is known about a clustering without the world.
@@ -202,7 +202,7 @@ impl Learner for Predictor<'_> {
         measured.to_vec()
     }
 
-    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+    fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
         vec![&mut self.predictor]
     }
 }

@@ -12,7 +12,7 @@ use super::settings::ReturnsConfig;
 use crate::error::Error;
 use crate::features::Scale;
 use crate::methods::Context;
-use crate::training::{Kept, Learner, Schedule, Trained, train};
+use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::StepRows;
 
 /// `f(I, s_t, a_t)`, in units of its scale.
@@ -150,7 +150,7 @@ impl Learner for Regression<'_> {
         vec![("return_loss", measured)]
     }
 
-    fn kept(&mut self) -> Vec<&mut dyn Kept> {
+    fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
         vec![&mut self.mlp]
     }
 }
