@@ -52,10 +52,13 @@ pub fn check_places(
         let found = actions.cell_type();
         return refused(format!("there is memory for {found:?}, which does not fit {action}"));
     }
+    let mut highest = None;
     for (at, &place) in places.iter().enumerate() {
-        if places[..at].last() >= Some(&place) && places[..at].contains(&place) {
+        // In order, as they mostly come, none of them has to be looked for.
+        if highest >= Some(place) && places[..at].contains(&place) {
             return refused(format!("place {place} is asked for twice"));
         }
+        highest = highest.max(Some(place));
         if (place + 1) * width > observations.len() {
             return refused(format!("there is no observation for place {place}"));
         }

@@ -491,6 +491,9 @@ impl Agent for TransformerAgent {
         actions: &mut Cells,
     ) -> Result<(), Error> {
         self.interface.check_places(observations, places, actions)?;
+        if places.is_empty() {
+            return Ok(());
+        }
         let encoding = &self.interface.observation;
         let seen = Column { encoding, cells: observations, rows: places };
         let states = encode(&[seen], &self.device);
