@@ -18,6 +18,9 @@ pub enum DataError {
     /// A file would have been overwritten.
     #[error("{path} already exists; choose another path, or say that it may be overwritten", path = .0.display())]
     Exists(PathBuf),
+    /// What would have been overwritten is no file but a device, a pipe or a socket.
+    #[error("{path} is not a file, and is not replaced by one; choose another path", path = .0.display())]
+    NotAFile(PathBuf),
     /// The folder a file should go to is not there.
     #[error("there is no folder {path}; make it first", path = .0.display())]
     NoFolder(PathBuf),

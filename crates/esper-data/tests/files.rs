@@ -97,6 +97,25 @@ fn nothing_is_overwritten_without_leave() {
     assert_eq!(read(&path).unwrap(), data);
 }
 
+/// Replacing goes through links, and never takes the place of what is no file.
+#[cfg(unix)]
+#[test]
+fn links_stay_and_sockets_are_refused() {
+    let (folder, path) = folder();
+    let data = gamble();
+    fs::write(&path, "old").unwrap();
+    let link = folder.path().join("link.parquet");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    data.write(&link, true).unwrap();
+    assert!(link.is_symlink());
+    assert_eq!(read(&path).unwrap(), data);
+
+    let socket = folder.path().join("socket");
+    let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert!(matches!(data.write(&socket, true), Err(DataError::NotAFile(_))));
+    assert!(socket.exists() && !socket.is_file());
+}
+
 #[test]
 fn a_writer_that_is_dropped_leaves_nothing() {
     let (folder, path) = folder();

@@ -19,15 +19,23 @@ pub struct PendingFile {
 }
 
 impl PendingFile {
-    /// Starts a file. Unless `overwrite` is set, there must be none of that name, now and when it is finished.
+    /// Starts a file. Unless `overwrite` is set, there must be none of that name, now and when it is finished. Behind a
+    /// link to a file, that file is replaced and the link stays; a device or a pipe is never replaced.
     pub fn create(path: &Path, overwrite: bool) -> Result<Self, DataError> {
         let refused = |kind: ErrorKind| DataError::io(path, kind.into());
         if path.is_dir() {
             return Err(refused(ErrorKind::IsADirectory));
         }
-        if !overwrite && path.exists() {
+        if !overwrite && path.symlink_metadata().is_ok() {
             return Err(DataError::Exists(path.to_owned()));
         }
+        if path.exists() && !path.is_file() {
+            return Err(DataError::NotAFile(path.to_owned()));
+        }
+        let path = &match path.canonicalize() {
+            Ok(linked) if path.is_symlink() => linked,
+            _ => path.to_owned(),
+        };
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
