@@ -1,5 +1,7 @@
 //! What acts: many episodes at once, each with a target of its own.
 
+use std::collections::HashMap;
+
 use esper_data::{CellError, Cells, CellsRef, Rng, Seed, Space};
 
 use crate::actions::ActionHead;
@@ -10,14 +12,16 @@ use crate::error::Error;
 /// Whoever runs the episodes says when one begins, asks for actions, tells the rewards, and says when it ends. What an
 /// agent draws at random in an episode follows from the seed that the episode began with, not from the other episodes.
 pub trait Agent: Send {
-    /// An episode begins in a place; what was there before is over. Agents without targets ignore theirs.
+    /// An episode begins in a place; what was there before is over. Agents without targets ignore theirs. A target that is
+    /// no number is an error when it comes to acting.
     fn begin(&mut self, place: usize, target: f64, seed: Seed);
 
     /// Chooses an action for some places. `observations` are those of all places, `[places, cells]`; the actions of the
     /// chosen ones are appended in their order.
     ///
     /// An observation outside its space, a place without an episode or one that is named twice is an error; then no action is
-    /// chosen.
+    /// chosen, and nothing is remembered of the attempt. Real numbers only have to be finite: bounds of a space are not
+    /// enforced, neither on observations nor on the actions that are chosen.
     fn act(
         &mut self,
         observations: CellsRef<'_>,
@@ -52,6 +56,7 @@ pub fn check_places(
         let found = actions.cell_type();
         return refused(format!("there is memory for {found:?}, which does not fit {action}"));
     }
+    let rows = observations.len().checked_div(width).unwrap_or(0);
     let mut highest = None;
     for (at, &place) in places.iter().enumerate() {
         // In order, as they mostly come, none of them has to be looked for.
@@ -59,7 +64,7 @@ pub fn check_places(
             return refused(format!("place {place} is asked for twice"));
         }
         highest = highest.max(Some(place));
-        if (place + 1) * width > observations.len() {
+        if place >= rows {
             return refused(format!("there is no observation for place {place}"));
         }
         let row = observations.slice(place * width..(place + 1) * width);
@@ -90,37 +95,34 @@ impl Remaining {
         self.target
     }
 
-    /// `R_{t+1} = (R_t - r_t) / γ`.
+    /// `R_{t+1} = (R_t - r_t) / γ`, or the largest number there is: in a long episode what is left grows without limit.
     pub fn receive(&mut self, reward: f32) {
         let left = self.target - f64::from(reward);
         // Without a future there is nothing left to be reached.
-        self.target = if self.discount > 0.0 { left / self.discount } else { 0.0 };
+        let next = if self.discount > 0.0 { left / self.discount } else { 0.0 };
+        self.target = next.clamp(f64::MIN, f64::MAX);
     }
 }
 
-/// What agents remember of the episodes they are in, by place.
+/// What agents remember of the episodes they are in, by place. Memory follows the episodes, whatever their places.
 #[derive(Default)]
-pub struct Episodes(Vec<Option<(Remaining, Rng)>>);
+pub struct Episodes(HashMap<usize, (Remaining, Rng)>);
 
 impl Episodes {
     /// An episode begins in a place.
     pub fn begin(&mut self, place: usize, remaining: Remaining, seed: Seed) {
-        if place >= self.0.len() {
-            self.0.resize_with(place + 1, || None);
-        }
-        self.0[place] = Some((remaining, seed.rng()));
+        self.0.insert(place, (remaining, seed.rng()));
     }
 
     /// The episode in a place is over.
     pub fn end(&mut self, place: usize) {
-        if let Some(episode) = self.0.get_mut(place) {
-            *episode = None;
-        }
+        self.0.remove(&place);
     }
 
     fn episode(&mut self, place: usize) -> Result<&mut (Remaining, Rng), Error> {
-        let episode = self.0.get_mut(place).and_then(Option::as_mut);
-        episode.ok_or_else(|| Error::Acting(format!("no episode has begun in place {place}")))
+        self.0
+            .get_mut(&place)
+            .ok_or_else(|| Error::Acting(format!("no episode has begun in place {place}")))
     }
 
     /// Whether an episode is under way in each of some places.
@@ -187,6 +189,32 @@ mod tests {
         let mut discounted = Remaining::new(3.0, 0.5);
         discounted.receive(1.0);
         assert_eq!(discounted.target(), 4.0);
+    }
+
+    /// Nothing came in for 2,000 steps, and half of everything was forgotten in each: 2^2000 is no number any more.
+    #[test]
+    fn a_target_that_grows_without_limit_stays_a_number() {
+        for (target, most) in [(1.0, f64::MAX), (-1.0, f64::MIN)] {
+            let mut episodes = Episodes::default();
+            episodes.begin(0, Remaining::new(target, 0.5), Seed::new(0));
+            (0..2_000).for_each(|_| episodes.reward(0, 0.0).unwrap());
+            assert_eq!(episodes.targets(&[0]).unwrap(), [most]);
+        }
+    }
+
+    #[test]
+    fn places_may_be_any_numbers() {
+        let mut episodes = Episodes::default();
+        episodes.begin(usize::MAX, Remaining::new(1.0, 1.0), Seed::new(0));
+        assert_eq!(episodes.targets(&[usize::MAX]).unwrap(), [1.0]);
+        let space = Space::Box { shape: vec![3], bounds: None };
+        let (seen, actions) = (Cells::Float(vec![0.0; 6]), Cells::Float(Vec::new()));
+        let check = |place: usize| check_places(&space, &space, seen.view(), &[place], &actions);
+        check(1).unwrap();
+        for place in [2, usize::MAX] {
+            let words = check(place).unwrap_err().to_string();
+            assert_eq!(words, format!("there is no observation for place {place}"));
+        }
     }
 
     #[test]

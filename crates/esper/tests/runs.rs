@@ -349,6 +349,8 @@ fn acting_refuses_what_makes_no_sense() {
         let (_home, path) = kept_policy(method, policy);
         let policy = Policy::load(&path, &Registry::default(), &cpu()).unwrap();
         let mut agent = policy.agent();
+        // A place that nobody can have an observation for takes no memory.
+        agent.begin(usize::MAX, 1.0, Seed::new(0));
         let mut actions = Cells::Byte(Vec::new());
         let mut problem = |seen: CellsRef<'_>, places: &[usize], actions: &mut Cells| {
             agent.act(seen, places, actions).unwrap_err().to_string()
@@ -356,7 +358,10 @@ fn acting_refuses_what_makes_no_sense() {
         let outside = problem((&[0u8, 9]).into(), &[1], &mut actions);
         assert!(outside.contains("place 1 is outside Discrete(4)"), "{outside}");
         assert!(problem((&[0.5f32]).into(), &[0], &mut actions).contains("Float"));
-        assert!(problem((&[0u8]).into(), &[3], &mut actions).contains("place 3"));
+        for place in [3, usize::MAX] {
+            let missing = problem((&[0u8]).into(), &[place], &mut actions);
+            assert!(missing.contains(&format!("no observation for place {place}")), "{missing}");
+        }
         let mut floats = Cells::Float(Vec::new());
         assert!(problem((&[0u8]).into(), &[0], &mut floats).contains("Float"));
         assert!(problem((&[0u8]).into(), &[0], &mut actions).contains("no episode has begun"));
@@ -378,26 +383,45 @@ fn acting_refuses_what_makes_no_sense() {
     }
 }
 
-/// A finite number may still be too large: then there is an error, not an action.
+/// A finite number may still be too large: then there is an error, not an action, and nothing is remembered of it.
 #[test]
 fn observations_far_outside_are_errors() {
     let numbers = |at: usize| at as f32 / 60.0;
-    let states: Vec<f32> = (0..60).flat_map(|at| [numbers(at), numbers(at)]).collect();
+    let states: Vec<f32> = (0..60).flat_map(|at| [numbers(at); 7]).collect();
     let data = dataset(
         Space::Box { shape: vec![1], bounds: None },
         Space::Discrete { n: 2 },
-        vec![1; 60],
+        vec![6; 60],
         Cells::Float(states),
-        Cells::Byte((0..60).map(|at| at % 2).collect()),
-        (0..60).map(numbers).collect(),
+        Cells::Byte([0, 1].repeat(180)),
+        (0..360).map(numbers).collect(),
     );
-    for method in ["rvs", "cql"] {
-        let mut agent = tiny(method).train(&data, &Unwatched).unwrap().learned.policy.agent();
-        agent.begin(0, 1.0, Seed::new(0));
-        let mut actions = Cells::Byte(Vec::new());
-        let far = agent.act((&[f32::MAX]).into(), &[0], &mut actions).unwrap_err().to_string();
-        assert!(far.contains("far outside"), "{far}");
-        agent.act((&[0.5f32]).into(), &[0], &mut actions).unwrap();
+    for (method, policy) in [("rvs", "mlp"), ("rvs", "transformer"), ("cql", "mlp")] {
+        let policy = tiny_with(method, policy).train(&data, &Unwatched).unwrap().learned.policy;
+        let (mut agent, mut unharmed) = (policy.agent(), policy.agent());
+        let places: Vec<usize> = (0..20).collect();
+        for &place in &places {
+            let seed = Seed::new(0).indexed(place as u64);
+            agent.begin(place, 1.0, seed);
+            unharmed.begin(place, 1.0, seed);
+        }
+        // Beyond the context of the transformer, so that its window is full, too.
+        for time in 0..12 {
+            let seen: Vec<f32> = places.iter().map(|&place| numbers(place + time)).collect();
+            let mut far = seen.clone();
+            far[7] = f32::MAX;
+            let mut actions = Cells::Byte(Vec::new());
+            let error = agent.act((&far).into(), &places, &mut actions).unwrap_err().to_string();
+            assert!(error.contains("far outside") && actions.is_empty(), "{error}");
+            agent.act((&seen).into(), &places, &mut actions).unwrap();
+            let mut expected = Cells::Byte(Vec::new());
+            unharmed.act((&seen).into(), &places, &mut expected).unwrap();
+            assert_eq!(actions, expected, "{method} {policy:?} at step {time}");
+            for &place in &places {
+                agent.reward(place, 0.1).unwrap();
+                unharmed.reward(place, 0.1).unwrap();
+            }
+        }
     }
 }
 

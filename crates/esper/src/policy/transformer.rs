@@ -390,6 +390,12 @@ impl TransformerAgent {
     /// The parameters of the distributions over the next actions of some places.
     fn outputs(&mut self, states: RowsIn, places: &[usize]) -> Result<Vec<f32>, Error> {
         let asked = self.episodes.targets(places)?;
+        if let Some(&highest) = places.iter().max()
+            && highest >= self.windows.len()
+        {
+            self.windows.resize_with(highest + 1, Tokens::default);
+            self.cache.grow(highest + 1);
+        }
         let TransformerAgent { model, labels, context, device, .. } = self;
         let asked = asked.into_iter().map(|target| labels.apply(target)).collect();
         let label = floats(model.label.forward(column(asked, device)));
@@ -448,6 +454,23 @@ impl TransformerAgent {
         Ok(outputs)
     }
 
+    /// What an episode looked back on is of no more use.
+    fn forget(&mut self, place: usize) {
+        // Places get their memory when they first act.
+        if let Some(window) = self.windows.get_mut(place) {
+            *window = Tokens::default();
+            self.cache.clear(place);
+        }
+    }
+
+    /// No actions were then taken in those places. What was computed for the states is computed without them next time.
+    fn take_back(&mut self, places: &[usize]) {
+        for &place in places {
+            self.windows[place].steps.pop();
+            self.cache.clear(place);
+        }
+    }
+
     /// The actions that were then taken in those places.
     fn took(&mut self, actions: CellsRef<'_>, places: &[usize]) {
         let TransformerAgent { model, interface, .. } = self;
@@ -476,12 +499,7 @@ struct Group {
 impl Agent for TransformerAgent {
     fn begin(&mut self, place: usize, target: f64, seed: Seed) {
         self.episodes.begin(place, Remaining::new(target, self.discount), seed);
-        if place >= self.windows.len() {
-            self.windows.resize_with(place + 1, Tokens::default);
-            self.cache.grow(place + 1);
-        }
-        self.windows[place] = Tokens::default();
-        self.cache.clear(place);
+        self.forget(place);
     }
 
     fn act(
@@ -499,7 +517,11 @@ impl Agent for TransformerAgent {
         let states = encode(&[seen], &self.device);
         let outputs = self.outputs(states, places)?;
         let before = actions.len();
-        self.episodes.draw(&self.interface.action, &outputs, places, actions)?;
+        let drawn = self.episodes.draw(&self.interface.action, &outputs, places, actions);
+        if let Err(error) = drawn {
+            self.take_back(places);
+            return Err(error);
+        }
         let mut chosen = Cells::empty(actions.cell_type());
         chosen.extend_from(actions.view(), before..actions.len());
         self.took(chosen.view(), places);
@@ -512,10 +534,7 @@ impl Agent for TransformerAgent {
 
     fn end(&mut self, place: usize) {
         self.episodes.end(place);
-        if let Some(window) = self.windows.get_mut(place) {
-            *window = Tokens::default();
-            self.cache.clear(place);
-        }
+        self.forget(place);
     }
 }
 
