@@ -130,8 +130,9 @@ pub fn rollouts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esper_data::CellsRef;
+    use esper_data::{CellsMut, CellsRef};
     use esper_tasks::gambling::Gambling;
+    use esper_tasks::{Spaces, Step, World, WorldError};
 
     /// Takes the action that its target names; counts the episodes that ended.
     #[derive(Default)]
@@ -193,6 +194,34 @@ mod tests {
         assert_eq!(achieved, play(1.0));
         // The second step pays.
         assert_eq!(play(0.5)[2].moments().mean, 0.5);
+    }
+
+    /// The gamble on machinery that is out of order: nothing can be played to its end.
+    struct OutOfOrder(Gambling);
+
+    impl World for OutOfOrder {
+        fn spaces(&self) -> Spaces {
+            World::spaces(&self.0)
+        }
+        fn reset(&mut self, seed: u64, observation: CellsMut<'_>) -> Result<(), WorldError> {
+            World::reset(&mut self.0, seed, observation)
+        }
+        fn step(&mut self, _: CellsRef<'_>, _: CellsMut<'_>) -> Result<Step, WorldError> {
+            Err(WorldError::failed("out of order"))
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_world_is_handed_on() {
+        let make = || -> Result<Box<dyn World>, WorldError> {
+            Ok(Box::new(OutOfOrder(Gambling::default())))
+        };
+        let mut worlds = Worlds::new(3, make).unwrap();
+        let watch = |_| ControlFlow::Continue(());
+        let failed = rollouts(&mut worlds, &mut Obedient::default(), &sweep(10, 1.0), watch);
+        let error = failed.unwrap_err();
+        assert!(matches!(error, EvalError::World(WorldError::Failed { .. })), "{error}");
+        assert_eq!(error.to_string(), "out of order");
     }
 
     #[test]

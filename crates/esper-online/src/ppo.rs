@@ -403,7 +403,8 @@ fn log_chance(logits: &[f32], action: usize) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esper_tasks::Env;
+    use esper_data::CellsMut;
+    use esper_tasks::{Env, World, WorldError};
 
     /// Two copies, three steps; the first copy's episode ends after its second.
     #[test]
@@ -512,6 +513,39 @@ mod tests {
         let value = evaluate(&critic, encoding, CellsRef::Byte(&cells), &[0], &cpu())[0];
         // An agent that ended after four steps would be worth 1 + 0.8 + 0.64 + 0.512 = 2.95.
         assert!(value > 3.5, "{value}");
+    }
+
+    /// A walk that fails when it arrives.
+    struct Washed(Walk);
+
+    impl World for Washed {
+        fn spaces(&self) -> Spaces {
+            World::spaces(&self.0)
+        }
+        fn reset(&mut self, seed: u64, observation: CellsMut<'_>) -> Result<(), WorldError> {
+            World::reset(&mut self.0, seed, observation)
+        }
+        fn step(
+            &mut self,
+            action: CellsRef<'_>,
+            observation: CellsMut<'_>,
+        ) -> Result<Step, WorldError> {
+            let step = World::step(&mut self.0, action, observation)?;
+            match self.0.at == self.0.length {
+                true => Err(WorldError::failed("the bridge is out")),
+                false => Ok(step),
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_world_is_handed_on() {
+        let walk = Walk { at: 0, length: 3, step: 1.0, goal: 1.0, cut: false };
+        let make = || -> Result<Box<dyn World>, WorldError> { Ok(Box::new(Washed(walk.clone()))) };
+        let worlds = Worlds::new(16, make).unwrap();
+        let mut ppo = Ppo::new(worlds, &small(), Seed::new(0), &cpu()).unwrap();
+        let error = ppo.update().unwrap_err();
+        assert!(matches!(error, OnlineError::World(WorldError::Failed { .. })), "{error}");
     }
 
     #[test]

@@ -51,6 +51,16 @@ pub enum OptionsError {
         /// What there is.
         known: String,
     },
+    /// The data set has no behaviours.
+    #[error(
+        "nobody plays: the data set `{dataset}` of {task} names no behaviours, and none were asked for"
+    )]
+    Nobody {
+        /// The task.
+        task: String,
+        /// The data set.
+        dataset: String,
+    },
     /// A behaviour is named twice.
     #[error("behaviour `{0}` is named twice")]
     Twice(String),
@@ -100,6 +110,10 @@ impl Collection {
             return Err(OptionsError::NoSteps);
         }
         let chosen = choose(task, options, &dataset.behaviours)?;
+        if chosen.is_empty() {
+            let (task, dataset) = (task.name().to_owned(), dataset.name.clone());
+            return Err(OptionsError::Nobody { task, dataset });
+        }
         if options.epsilon.is_some_and(|epsilon| !(0.0..=1.0).contains(&epsilon)) {
             return Err(OptionsError::Epsilon);
         }

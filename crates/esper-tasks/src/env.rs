@@ -96,7 +96,8 @@ pub trait Env: Send {
     ///
     /// # Panics
     ///
-    /// May panic when the action is outside the action space, or the episode is over; [`Worlds`](crate::Worlds) does
-    /// neither.
+    /// May panic when the action has other cells than the action space, or the episode is over; [`Worlds`](crate::Worlds)
+    /// sees to both. Categories are then such as the space has, and real numbers are finite. Their bounds are not enforced, as
+    /// in Gymnasium: a world that cares clips.
     fn step(&mut self, action: Self::Action, observation: &mut [Self::Cell]) -> Step;
 }

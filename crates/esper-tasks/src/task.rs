@@ -245,9 +245,11 @@ impl Task {
         Worlds::new(copies, || self.world())
     }
 
-    /// What its observations and its actions look like.
+    /// What its observations and its actions look like, checked.
     pub fn spaces(&self) -> Result<Spaces, WorldError> {
-        Ok(self.world()?.spaces())
+        let spaces = self.world()?.spaces();
+        spaces.validate()?;
+        Ok(spaces)
     }
 
     /// The behaviours it offers.

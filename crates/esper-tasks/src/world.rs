@@ -17,6 +17,18 @@ pub struct Spaces {
     pub action: Space,
 }
 
+impl Spaces {
+    /// Whether both make sense; those of a world that somebody else wrote may not.
+    pub fn validate(&self) -> Result<(), WorldError> {
+        for (name, space) in [("observation", &self.observation), ("action", &self.action)] {
+            space
+                .validate()
+                .map_err(|problem| WorldError::Broken(format!("{name} space {problem}")))?;
+        }
+        Ok(())
+    }
+}
+
 /// What a step gives back beside the observation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {

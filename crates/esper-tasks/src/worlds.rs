@@ -44,11 +44,7 @@ impl Worlds {
         if worlds.iter().any(|world| world.spaces() != spaces) {
             return Err(WorldError::Broken("copies of it have different spaces".to_owned()));
         }
-        for (name, space) in [("observation", &spaces.observation), ("action", &spaces.action)] {
-            space
-                .validate()
-                .map_err(|problem| WorldError::Broken(format!("{name} space {problem}")))?;
-        }
+        spaces.validate()?;
         let cells = worlds.len() * spaces.observation.cells();
         Ok(Worlds {
             observations: Cells::filled(spaces.observation.cell_type(), cells),

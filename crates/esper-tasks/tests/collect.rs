@@ -3,9 +3,12 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use esper_data::{DataError, Dataset, DatasetBuilder, Distribution, Tally};
+use esper_data::{
+    CellsMut, CellsRef, DataError, Dataset, DatasetBuilder, Distribution, Space, Tally,
+};
 use esper_tasks::{
-    CollectError, CollectOptions, Collection, DatasetSpec, Expert, OptionsError, Task, task,
+    CollectError, CollectOptions, Collection, DatasetSpec, Expert, OptionsError, Spaces, Step,
+    Task, World, WorldError, task,
 };
 
 fn gambling() -> &'static Task {
@@ -137,6 +140,70 @@ fn options_that_make_no_sense_are_refused() {
     assert!(problem(gambling(), epsilon(0.5)).contains("none of random does"));
     assert_eq!(problem(connect_four(), epsilon(1.5)), "epsilon has to be from 0 to 1");
     assert_eq!(problem(gambling(), options(0, 0)), OptionsError::NoSteps.to_string());
+    let nobody = DatasetSpec::new("empty", 100, [""; 0]);
+    let deserted = Task::new("deserted", || gambling().world()).with_dataset(nobody);
+    assert!(problem(&deserted, options(1, 0)).contains("the data set `empty` of deserted"));
+}
+
+/// A world of other machinery: counts its steps, has these spaces, and breaks down when it has counted to `breaks_at`.
+#[derive(Clone)]
+struct Machine {
+    spaces: Spaces,
+    breaks_at: u8,
+    steps: u8,
+}
+
+impl Machine {
+    fn with_choices(n: u32) -> Self {
+        let spaces =
+            Spaces { observation: Space::Discrete { n: 256 }, action: Space::Discrete { n } };
+        Machine { spaces, breaks_at: 9, steps: 0 }
+    }
+
+    fn task(self) -> Task {
+        Task::new("machine", move || Ok(Box::new(self.clone())))
+    }
+}
+
+impl World for Machine {
+    fn spaces(&self) -> Spaces {
+        self.spaces.clone()
+    }
+    fn reset(&mut self, _: u64, observation: CellsMut<'_>) -> Result<(), WorldError> {
+        self.steps = 0;
+        let CellsMut::Byte([seen]) = observation else { return Err(WorldError::failed("cells")) };
+        *seen = 0;
+        Ok(())
+    }
+    fn step(&mut self, _: CellsRef<'_>, observation: CellsMut<'_>) -> Result<Step, WorldError> {
+        self.steps += 1;
+        if self.steps == self.breaks_at {
+            return Err(WorldError::failed("the machine broke down; start it again"));
+        }
+        let CellsMut::Byte([seen]) = observation else { return Err(WorldError::failed("cells")) };
+        *seen = self.steps;
+        Ok(if self.steps < 20 { Step::paying(1.0) } else { Step::end(1.0) })
+    }
+}
+
+/// A world that fails ends the collection with what it says.
+#[test]
+fn an_error_of_the_world_ends_the_collection() {
+    let collection = Collection::new(&Machine::with_choices(2).task(), &options(1_000, 0)).unwrap();
+    let error = collection.run(|_| Ok(()), |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(matches!(error, CollectError::World(WorldError::Failed { .. })), "{error}");
+    assert_eq!(error.to_string(), "the machine broke down; start it again");
+    let lasting = Machine { breaks_at: 200, ..Machine::with_choices(2) };
+    assert_eq!(collect(&lasting.task(), &options(1_000, 0)).length(0), 20);
+}
+
+/// Before there is a file: a space that nothing can be a value of is the world's mistake, wherever it is met.
+#[test]
+fn spaces_that_make_no_sense_are_refused() {
+    let task = Machine::with_choices(0).task();
+    let words = "the world breaks its word: action space Discrete(0): a cell has no categories";
+    assert_eq!(Collection::new(&task, &options(1, 0)).unwrap_err().to_string(), words);
+    assert_eq!(task.worlds(1).err().unwrap().to_string(), words);
 }
 
 /// A file that says who made it says with which epsilon.
