@@ -131,9 +131,9 @@ pub(crate) fn failure(error: impl Into<EvalError>, go_on: &str) -> Failure {
     use esper::Error;
     match error.into() {
         EvalError::Stopped | EvalError::Learning(Error::Stopped) => Failure::paused(go_on),
-        EvalError::Learning(error @ (Error::Config(_) | Error::Unknown { .. })) => {
-            Failure::misuse(error)
-        }
+        EvalError::Learning(
+            error @ (Error::Config(_) | Error::Settings { .. } | Error::Unknown { .. }),
+        ) => Failure::misuse(error),
         EvalError::Learning(error @ Error::Device(_)) => Failure::misuse(error),
         EvalError::Options(error) => Failure::misuse(error),
         error @ EvalError::Asked(_) => Failure::misuse(error),

@@ -244,6 +244,8 @@ impl fmt::Display for CellError {
     }
 }
 
+impl std::error::Error for CellError {}
+
 /// Checks that every cell is a category below the limit of its place in the row.
 fn below(cells: CellsRef<'_>, width: usize, limit: impl Fn(usize) -> u32) -> Result<(), CellError> {
     fn first_bad<T: Copy + Into<u32>>(

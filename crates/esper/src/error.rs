@@ -16,6 +16,14 @@ pub enum Error {
     /// A setting is wrong.
     #[error("{0}")]
     Config(String),
+    /// Settings cannot be read.
+    #[error("{problem}")]
+    Settings {
+        /// What is wrong, and where.
+        problem: String,
+        /// What it came from.
+        source: BoxedError,
+    },
     /// There is no method, policy or the like of that name.
     #[error("there is no {what} `{name}`; there are {known}")]
     Unknown {
@@ -53,7 +61,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: BoxedError,
     },
     /// There is a run already.
     #[error("there is a run in {} already", .0.display())]
@@ -75,7 +83,7 @@ pub enum Error {
         problem: String,
         /// What it came from.
         #[source]
-        source: Option<StoreError>,
+        source: Option<BoxedError>,
     },
     /// Data could not be read or written.
     #[error(transparent)]
@@ -87,3 +95,6 @@ pub enum Error {
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
+
+/// An error of a library.
+pub(crate) type BoxedError = Box<dyn std::error::Error + Send + Sync>;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{LabelInput, Network, Support};
 use crate::Registry;
 use crate::agent::Agent;
-use crate::error::Error;
+use crate::error::{BoxedError, Error};
 use crate::settings::Settings;
 use crate::trajectories::Interface;
 
@@ -211,8 +211,9 @@ impl PolicyFile {
             format: u32,
             version: String,
         }
-        let damaged =
-            |error: serde_json::Error| problem(format!("its card cannot be read: {error}"));
+        let damaged = |error: serde_json::Error| {
+            caused(path, format!("its card cannot be read: {error}"), error)
+        };
         let Layout { format, version } = serde_json::from_str(&text).map_err(damaged)?;
         if format != FORMAT {
             return Err(problem(format!(
@@ -229,15 +230,20 @@ impl PolicyFile {
         Error::PolicyFile { path: self.path.clone(), problem: problem.into(), source: None }
     }
 
+    /// Something is wrong with this file, because of something else.
+    fn caused(&self, problem: String, source: impl Into<BoxedError>) -> Error {
+        caused(&self.path, problem, source)
+    }
+
     /// What its kind keeps beside the weights.
     pub fn network<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_value(self.card.network.clone())
-            .map_err(|error| self.problem(format!("its network is not described: {error}")))
+            .map_err(|error| self.caused(format!("its network is not described: {error}"), error))
     }
 
     /// Whether sizes are such as settings allow.
     pub fn check(&self, settings: &impl Settings) -> Result<(), Error> {
-        settings.check().map_err(|error| self.problem(error.to_string()))
+        settings.check().map_err(|error| self.caused(error.to_string(), error))
     }
 
     /// Whether the file has as many numbers as a network of its sizes. To be asked before one is made: sizes that make no
@@ -259,5 +265,9 @@ impl PolicyFile {
 }
 
 fn in_file(path: &Path, error: StoreError) -> Error {
-    Error::PolicyFile { path: path.to_owned(), problem: error.to_string(), source: Some(error) }
+    caused(path, error.to_string(), error)
+}
+
+fn caused(path: &Path, problem: String, source: impl Into<BoxedError>) -> Error {
+    Error::PolicyFile { path: path.to_owned(), problem, source: Some(source.into()) }
 }

@@ -21,9 +21,10 @@ impl Config {
     pub fn changed(&self, document: Option<&str>, pairs: &[String]) -> Result<Self, Error> {
         let mut config = self.clone();
         if let Some(document) = document {
-            let changes: Table = document
-                .parse()
-                .map_err(|error| Error::Config(format!("the configuration is no TOML: {error}")))?;
+            let changes: Table = document.parse().map_err(|error: toml::de::Error| {
+                let problem = format!("the configuration is no TOML: {error}");
+                Error::Settings { problem, source: error.into() }
+            })?;
             merge(&mut config.table, changes, "")?;
         }
         for pair in pairs {
@@ -170,5 +171,13 @@ mod tests {
             let error = changed(&[pair]).unwrap_err().to_string();
             assert!(error.contains(words), "{pair}: {error}");
         }
+    }
+
+    #[test]
+    fn what_a_library_said_is_kept() {
+        use std::error::Error as _;
+        let no_toml = quick().changed(Some("cluster = ["), &[]).unwrap_err();
+        assert!(no_toml.to_string().contains("no TOML") && no_toml.source().is_some());
+        assert!(changed(&["cluster.transition=psychic"]).unwrap_err().source().is_some());
     }
 }

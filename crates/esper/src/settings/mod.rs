@@ -217,7 +217,8 @@ fn from_table<S: Settings>(table: Table) -> Result<S, Error> {
     let settings: S = table.try_into().map_err(|error: toml::de::Error| {
         let words: Vec<&str> = error.message().split_whitespace().collect();
         let place = if S::SECTION.is_empty() { "settings" } else { S::SECTION };
-        Error::Config(format!("{place}: {}", words.join(" ")))
+        let problem = format!("{place}: {}", words.join(" "));
+        Error::Settings { problem, source: error.into() }
     })?;
     settings.check()?;
     Ok(settings)
