@@ -13,6 +13,7 @@ mod dataset;
 mod draw;
 mod error;
 mod file;
+mod names;
 mod numbers;
 mod packed;
 mod seed;
@@ -28,6 +29,7 @@ pub use file::{
     Checksums, DatasetWriter, Header, LabelColumns, PendingFile, StepLabels, panics_are_caught,
     read, write_file, write_json,
 };
+pub use names::check_name;
 pub use numbers::Moments;
 pub use packed::PackedBatch;
 pub use seed::{Rng, Seed};

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
+use esper_data::check_name;
+
 use crate::behaviour::{Behaviour, UniformRandom};
 use crate::expert::Expert;
 use crate::world::{Spaces, World, WorldError};
@@ -120,17 +122,23 @@ const STEPS: u64 = 100_000;
 impl Task {
     /// A task: its name, and how to make a copy of its world. It offers uniformly random play, where actions can be drawn at
     /// random, and a data set of it.
+    ///
+    /// # Panics
+    ///
+    /// When the name cannot be that of a folder ([`check_name`]).
     pub fn new(
         name: impl Into<String>,
         world: impl Fn() -> Result<Box<dyn World>, WorldError> + Send + Sync + 'static,
     ) -> Self {
+        let name = name.into();
+        check_name(&name).unwrap_or_else(|problem| panic!("{problem}"));
         let world: Arc<MakeWorld> = Arc::new(world);
         let spaces = world.clone();
         let random = BehaviourSpec::new(RANDOM, "every action equally likely", move |_| {
             Ok(Box::new(UniformRandom::over(&spaces()?.spaces().action)?))
         });
         Task {
-            name: name.into(),
+            name,
             aliases: Vec::new(),
             version: 1,
             summary: String::new(),

@@ -290,6 +290,12 @@ fn a_task_of_ones_own_is_collected() {
 }
 
 #[test]
+#[should_panic(expected = "nothing can be called `My Task`")]
+fn a_task_is_called_what_a_folder_can_be() {
+    Task::new("My Task", || gambling().world());
+}
+
+#[test]
 fn tasks_have_aliases() {
     assert_eq!(task("2048").unwrap().name(), "twenty48");
     assert_eq!(task("c4").unwrap().name(), "connect-four");

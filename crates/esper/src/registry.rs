@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use esper_data::check_name;
+
 use crate::error::Error;
 use crate::methods::Method;
 use crate::methods::bc::Bc;
@@ -58,9 +60,11 @@ impl Registry {
     ///
     /// # Panics
     ///
-    /// When it is called `labels`, which labels from a file are.
+    /// When it is called `labels`, which labels from a file are, or something that cannot be a folder's name
+    /// ([`check_name`]).
     pub fn with(mut self, method: impl Method + 'static) -> Self {
         let name = method.about().name;
+        check_name(&name).unwrap_or_else(|problem| panic!("{problem}"));
         assert_ne!(name, labels::NAME, "labels from a file have that name");
         self.methods.retain(|other| other.about().name != name);
         self.methods.push(Arc::new(method));
@@ -68,7 +72,12 @@ impl Registry {
     }
 
     /// Adds a kind of policy; one of the same name is replaced.
+    ///
+    /// # Panics
+    ///
+    /// When it is called something that cannot be a part of a folder's name ([`check_name`]).
     pub fn with_policy(mut self, policy: impl PolicyKind + 'static) -> Self {
+        check_name(policy.name()).unwrap_or_else(|problem| panic!("{problem}"));
         self.policies.retain(|other| other.name() != policy.name());
         self.policies.push(Arc::new(policy));
         self
@@ -125,5 +134,34 @@ impl Registry {
         sections.extend(self.policies.iter().flat_map(|policy| policy.sections()));
         sections.extend(methods.flat_map(|method| method.sections()));
         Config::preset(preset, &sections)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::{About, Context, Labels, Relabel};
+
+    struct Called(&'static str);
+
+    impl Relabel for Called {
+        fn about(&self) -> About {
+            About::new(self.0)
+        }
+        fn relabel(&self, _: &Context<'_>) -> Result<Labels, Error> {
+            Ok(Labels::default())
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "nothing can be called `../mine`")]
+    fn names_that_leave_the_folder_are_refused() {
+        let _ = Registry::default().with(Called("mine.v2")).with(Called("../mine"));
+    }
+
+    #[test]
+    #[should_panic(expected = "`all`, which stands for everything")]
+    fn nothing_is_called_all() {
+        let _ = Registry::default().with(Called("all"));
     }
 }

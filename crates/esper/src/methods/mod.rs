@@ -13,7 +13,7 @@ pub mod rvs;
 
 pub use findings::{Curve, Findings, LabelCalibration, LabelGroup, Measure};
 
-use esper_data::{Dataset, Seed};
+use esper_data::{Dataset, Seed, check_name};
 use esper_nn::Device;
 
 use self::esper::Clusters;
@@ -247,7 +247,8 @@ pub struct Labels {
     pub clusters: Option<Clusters>,
     /// What is known about them without the world.
     pub findings: Findings,
-    /// Weights that were learned on the way, as safetensors, by name.
+    /// Weights that were learned on the way, as safetensors, by name: that of a file, without its ending
+    /// ([`check_name`]).
     pub models: Vec<(&'static str, Vec<u8>)>,
     /// What of its metrics a report draws.
     pub curves: Vec<Curve>,
@@ -292,6 +293,12 @@ impl Labels {
             }
             _ => {}
         }
+        for (at, (name, _)) in self.models.iter().enumerate() {
+            check_name(name).map_err(Error::Unsuitable)?;
+            if *name == "policy" || self.models[..at].iter().any(|(other, _)| other == name) {
+                return refused(format!("there are other weights that are called `{name}`"));
+            }
+        }
         match self.findings.measures.iter().find(|measure| !measure.value.is_finite()) {
             Some(measure) => {
                 refused(format!("the measure `{}` is {}", measure.name, measure.value))
@@ -320,5 +327,25 @@ impl Learned {
     /// Which targets the policy can be asked for, if it can be asked.
     pub fn support(&self) -> Option<&Support> {
         self.policy.card().support.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::discrete;
+
+    /// They become files beside the policy's.
+    #[test]
+    fn weights_have_names_of_files() {
+        let data = discrete([2, 2], &[1], &[0, 1], &[0], &[1.0], &[]);
+        let check = |names: &[&'static str]| {
+            let models = names.iter().map(|&name| (name, Vec::new())).collect();
+            Labels { models, ..Labels::new(vec![0.0]) }.check(&data)
+        };
+        check(&["clusters", "returns"]).unwrap();
+        for names in [&["../clusters"][..], &["policy"], &["returns", "returns"]] {
+            assert!(check(names).is_err(), "{names:?}");
+        }
     }
 }
