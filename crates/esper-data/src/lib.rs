@@ -34,4 +34,6 @@ pub use numbers::Moments;
 pub use packed::PackedBatch;
 pub use seed::{Rng, Seed};
 pub use space::{CellError, MAX_CATEGORIES, MAX_CELLS, Space};
-pub use statistics::{Bar, BehaviourSummary, Distribution, Tally, return_histogram, suspicions};
+pub use statistics::{
+    Bar, BehaviourSummary, Distribution, Suspicions, Tally, return_histogram, suspicions,
+};

@@ -194,71 +194,129 @@ const FEW_EPISODES: usize = 100;
 
 /// What a person would want to look at before training on this data, in plain sentences.
 pub fn suspicions(data: &Dataset) -> Vec<String> {
-    let mut found = Vec::new();
-    let episodes = data.episodes();
-    if episodes < FEW_EPISODES {
-        found.push(format!(
-            "only {episodes} episodes: averages over clusters of them will be rough"
-        ));
-    }
-    let returns = Distribution::of_returns(data);
-    if episodes > 1 && returns.min == returns.max {
-        let same = returns.min;
-        found.push(format!(
-            "every episode has the same return ({same}): there is nothing to tell good from bad"
-        ));
-    }
-    let open = (0..episodes)
-        .filter(|&episode| !data.end(episode).terminated && !data.end(episode).truncated)
-        .count();
-    if open > 0 {
-        found.push(format!(
-            "{open} of {episodes} episodes end neither terminated nor truncated: \
-             their returns may be incomplete"
-        ));
-    }
-    found.extend(unused_actions(data));
-    let (space, constant) = (&data.metadata().observation_space, constant_cells(data));
-    if constant > 0 {
-        found.push(format!("{constant} of {} observation cells never change", space.cells()));
-    }
-    found.extend(outside_bounds(
-        "observation",
-        space,
-        data.observations(),
-        data.observation_rows(),
-    ));
-    let space = &data.metadata().action_space;
-    found.extend(outside_bounds("action", space, data.actions(), data.step_rows()));
-    found
+    let mut suspicions = Suspicions::default();
+    suspicions.add(data);
+    suspicions.found()
 }
 
-fn outside_bounds(
-    name: &str,
-    space: &Space,
-    cells: &Cells,
-    rows: impl Iterator<Item = usize>,
-) -> Option<String> {
-    let Space::Box { bounds: Some(bounds), .. } = space else { return None };
-    let (cells, width) = (cells.view(), bounds.len());
-    let outside_in = |row: usize| {
-        let is_outside = |&(cell, &[low, high]): &(usize, &[f32; 2])| {
-            !(low..=high).contains(&cells.number(row * width + cell))
+/// What looks suspicious, gathered data set by data set, so that a stream of them need not be kept.
+#[derive(Clone, Debug, Default)]
+pub struct Suspicions {
+    episodes: usize,
+    /// The lowest and the highest return.
+    returns: Option<[f64; 2]>,
+    /// Episodes that end neither terminated nor truncated.
+    open: usize,
+    /// Which actions are taken, where there is one choice among some.
+    taken: Vec<bool>,
+    /// The first value of every observation cell that has had no other.
+    constant: Vec<Option<f32>>,
+    observations: Outside,
+    actions: Outside,
+}
+
+/// Cells outside the bounds of their space.
+#[derive(Clone, Debug, Default)]
+struct Outside {
+    space: Option<Space>,
+    cells: usize,
+}
+
+impl Suspicions {
+    /// Adds a data set with the same spaces as those before it.
+    pub fn add(&mut self, data: &Dataset) {
+        let metadata = data.metadata();
+        self.episodes += data.episodes();
+        for episode in 0..data.episodes() {
+            let (sum, end) = (data.episode_return(episode), data.end(episode));
+            let [low, high] = self.returns.unwrap_or([sum; 2]);
+            self.returns = Some([low.min(sum), high.max(sum)]);
+            self.open += usize::from(!end.terminated && !end.truncated);
+        }
+        if let Space::Discrete { n } = metadata.action_space {
+            self.taken.resize(n as usize, false);
+            data.step_rows().for_each(|row| self.taken[data.actions().category(row)] = true);
+        }
+        self.add_constant(data);
+        let space = &metadata.observation_space;
+        self.observations.add(space, data.observations(), data.observation_rows());
+        self.actions.add(&metadata.action_space, data.actions(), data.step_rows());
+    }
+
+    fn add_constant(&mut self, data: &Dataset) {
+        let width = data.metadata().observation_space.cells();
+        let cells = data.observations().view();
+        if self.constant.is_empty() {
+            let first = data.observation_rows().next();
+            let value = |cell: usize| first.map(|row| cells.number(row * width + cell));
+            self.constant = (0..width).map(value).collect();
+        }
+        for (cell, constant) in self.constant.iter_mut().enumerate() {
+            let Some(first) = *constant else { continue };
+            let is_same = |row: usize| cells.number(row * width + cell) == first;
+            if !data.observation_rows().all(is_same) {
+                *constant = None;
+            }
+        }
+    }
+
+    /// What was found, in plain sentences.
+    pub fn found(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let (episodes, open) = (self.episodes, self.open);
+        if episodes < FEW_EPISODES {
+            found.push(format!(
+                "only {episodes} episodes: averages over clusters of them will be rough"
+            ));
+        }
+        if let Some([same, highest]) = self.returns
+            && episodes > 1
+            && same == highest
+        {
+            found.push(format!(
+                "every episode has the same return ({same}): there is nothing to tell good from bad"
+            ));
+        }
+        if open > 0 {
+            found.push(format!(
+                "{open} of {episodes} episodes end neither terminated nor truncated: \
+                 their returns may be incomplete"
+            ));
+        }
+        found.extend(unused_actions(&self.taken));
+        let constant = self.constant.iter().filter(|value| value.is_some()).count();
+        if constant > 0 {
+            let cells = self.constant.len();
+            found.push(format!("{constant} of {cells} observation cells never change"));
+        }
+        found.extend(self.observations.found("observation"));
+        found.extend(self.actions.found("action"));
+        found
+    }
+}
+
+impl Outside {
+    fn add(&mut self, space: &Space, cells: &Cells, rows: impl Iterator<Item = usize>) {
+        let Space::Box { bounds: Some(bounds), .. } = space else { return };
+        let (cells, width) = (cells.view(), bounds.len());
+        let outside_in = |row: usize| {
+            let is_outside = |&(cell, &[low, high]): &(usize, &[f32; 2])| {
+                !(low..=high).contains(&cells.number(row * width + cell))
+            };
+            bounds.iter().enumerate().filter(is_outside).count()
         };
-        bounds.iter().enumerate().filter(is_outside).count()
-    };
-    let outside: usize = rows.map(outside_in).sum();
-    (outside > 0).then(|| format!("{outside} {name} cells are outside the bounds of {space}"))
+        self.cells += rows.map(outside_in).sum::<usize>();
+        self.space = Some(space.clone());
+    }
+
+    fn found(&self, name: &str) -> Option<String> {
+        let Outside { space: Some(space), cells: 1.. } = self else { return None };
+        Some(format!("{} {name} cells are outside the bounds of {space}", self.cells))
+    }
 }
 
-fn unused_actions(data: &Dataset) -> Option<String> {
-    let Space::Discrete { n } = data.metadata().action_space else {
-        return None;
-    };
-    let mut taken = vec![false; n as usize];
-    for row in data.step_rows() {
-        taken[data.actions().category(row)] = true;
-    }
+/// What to say of actions, given which are taken.
+fn unused_actions(taken: &[bool]) -> Option<String> {
     let unused: Vec<String> = (0..taken.len())
         .filter(|&action| !taken[action])
         .map(|action| action.to_string())
@@ -272,20 +330,8 @@ fn unused_actions(data: &Dataset) -> Option<String> {
             "never taken: action {}; nothing can be learned about it",
             unused.join(", ")
         )),
-        count => Some(format!("{count} of {n} actions are never taken")),
+        count => Some(format!("{count} of {} actions are never taken", taken.len())),
     }
-}
-
-/// How many observation cells have the same value in every observation.
-fn constant_cells(data: &Dataset) -> usize {
-    let width = data.metadata().observation_space.cells();
-    let cells = data.observations().view();
-    let constant = |cell: usize| {
-        let mut values = data.observation_rows().map(|row| cells.number(row * width + cell));
-        let first = values.next();
-        values.all(|value| Some(value) == first)
-    };
-    (0..width).filter(|&cell| constant(cell)).count()
 }
 
 #[cfg(test)]
@@ -361,6 +407,38 @@ mod tests {
             assert!(found.contains(expected), "{expected}: {found}");
         }
         assert_eq!(found.len(), expected.len(), "{found:?}");
+    }
+
+    /// Part by part the same is found as in the whole.
+    #[test]
+    fn suspicions_add_up() {
+        let part = |seen: u8, action: u8, paid: f32| {
+            let mut builder = DatasetBuilder::new(small_metadata());
+            builder.push(&[seen], &[action], paid).unwrap();
+            builder.end(&[seen], TERMINATED).unwrap();
+            builder.build().unwrap()
+        };
+        let found = |parts: &[Dataset]| {
+            let mut suspicions = Suspicions::default();
+            let mut whole = DatasetBuilder::new(small_metadata());
+            for part in parts {
+                suspicions.add(part);
+                whole.extend(part).unwrap();
+            }
+            let found = suspicions.found();
+            assert_eq!(found, super::suspicions(&whole.build().unwrap()));
+            found.join("; ")
+        };
+        let same = found(&[part(1, 0, 2.0), part(1, 0, 2.0)]);
+        assert!(
+            ["same return (2)", "only one action", "never change"].iter().all(|w| same.contains(w))
+        );
+        // Each part is constant, and all of them together are not.
+        let different = found(&[part(1, 0, 2.0), part(2, 1, 3.0)]);
+        assert!(
+            ["return", "only one", "change"].iter().all(|w| !different.contains(w)),
+            "{different}"
+        );
     }
 
     #[test]

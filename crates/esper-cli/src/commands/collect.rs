@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use esper_data::{Dataset, DatasetWriter, Tally};
+use esper_data::{Dataset, DatasetWriter, Suspicions, Tally};
 use esper_tasks::{CollectError, CollectOptions, Collection, Expert, Task};
 
 use super::parse::{parse_fraction, parse_steps, parse_task};
-use super::summary::{Summary, behaviour_table};
+use super::summary::{Summary, behaviour_table, warnings_text};
 use crate::output::{Failure, Output};
 use crate::progress::{Progress, catch_interrupts, go_on};
 
@@ -80,11 +80,12 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
 
     catch_interrupts();
     let started = Instant::now();
-    let mut tally = Tally::default();
+    let (mut tally, mut suspicions) = (Tally::default(), Suspicions::default());
     let progress =
         Progress::new(output, &format!("collecting {}", task.name()), "steps", collection.steps());
     let keep = |part: Dataset| {
         writer.write(&part)?;
+        suspicions.add(&part);
         tally.add(&part)
     };
     let watch = |steps| {
@@ -98,10 +99,11 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     writer.finish().map_err(Failure::writing)?;
     drop(progress);
 
-    let collected = Summary::new(&path, collection.metadata(), &tally, started.elapsed());
+    let warnings = suspicions.found();
+    let collected = Summary::new(&path, collection.metadata(), &tally, warnings, started.elapsed());
     output.result(&collected, || {
-        let table = behaviour_table(&tally);
-        format!("{} in {:.1} s\n\n{table}", collected.path, collected.seconds)
+        let (table, warnings) = (behaviour_table(&tally), warnings_text(&collected.warnings));
+        format!("{} in {:.1} s\n\n{table}{warnings}", collected.path, collected.seconds)
     })
 }
 

@@ -7,7 +7,7 @@ use esper_data::{Bar, Distribution, Space, Tally};
 use esper_eval::text::{count, number};
 use serde::Serialize;
 
-use super::summary::{Summary, behaviour_table};
+use super::summary::{Summary, behaviour_table, warnings_text};
 use crate::output::{Failure, Output};
 
 /// Bars of the histogram of returns.
@@ -45,10 +45,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let ends = || (0..data.episodes()).map(|episode| data.end(episode));
     let metadata = data.metadata().clone();
     let info = Info {
-        summary: Summary {
-            warnings: esper_data::suspicions(&data),
-            ..Summary::new(&arguments.data, &metadata, &tally, took)
-        },
+        summary: Summary::new(
+            &arguments.data,
+            &metadata,
+            &tally,
+            esper_data::suspicions(&data),
+            took,
+        ),
         seed: metadata.seed,
         bytes: std::fs::metadata(&arguments.data).map_or(0, |file| file.len()),
         observation_space: metadata.observation_space,
@@ -102,13 +105,7 @@ fn text(info: &Info, tally: &Tally) -> String {
     text += &behaviour_table(tally);
     text += "\n  episodes by return\n";
     text += &bars(&info.histogram);
-    if !info.summary.warnings.is_empty() {
-        text += "\n  to look at\n";
-        for warning in &info.summary.warnings {
-            text += &format!("  - {warning}\n");
-        }
-    }
-    text
+    text + &warnings_text(&summary.warnings)
 }
 
 /// A histogram in characters, the fullest bar 40 wide.

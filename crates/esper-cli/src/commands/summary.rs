@@ -7,7 +7,7 @@ use esper_data::{BehaviourSummary, Metadata, Tally};
 use esper_eval::text::count;
 use serde::Serialize;
 
-use crate::output::table;
+use crate::output::{table, wrapped};
 
 /// The JSON that the two share.
 #[derive(Serialize)]
@@ -24,7 +24,13 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn new(path: &Path, metadata: &Metadata, tally: &Tally, took: Duration) -> Self {
+    pub(crate) fn new(
+        path: &Path,
+        metadata: &Metadata,
+        tally: &Tally,
+        warnings: Vec<String>,
+        took: Duration,
+    ) -> Self {
         let total = tally.total();
         Summary {
             path: path.display().to_string(),
@@ -35,8 +41,17 @@ impl Summary {
             mean_length: total.mean_length,
             seconds: took.as_secs_f64(),
             behaviours: tally.behaviours(),
-            warnings: Vec::new(),
+            warnings,
         }
+    }
+}
+
+/// What looks suspicious, in lines of at most 80 columns; nothing if nothing does.
+pub(crate) fn warnings_text(warnings: &[String]) -> String {
+    let lines = warnings.iter().map(|warning| format!("  - {}\n", wrapped(warning, 80, 4)));
+    match warnings {
+        [] => String::new(),
+        _ => format!("\n  to look at\n{}", lines.collect::<String>()),
     }
 }
 

@@ -46,6 +46,14 @@ pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("standard output is one JSON document")
 }
 
+/// What the program printed, which is to fit a terminal of 80 columns.
+pub(crate) fn narrow(output: &Output) -> String {
+    assert!(output.status.success(), "{}", stderr(output));
+    let text = String::from_utf8(output.stdout.clone()).expect("text");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    text
+}
+
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
