@@ -76,7 +76,8 @@ pub struct RunResults {
 pub struct MethodResults {
     /// Its name.
     pub method: String,
-    /// Its name for people, with the policy in mind.
+    /// Its name for people, with the policy in mind; empty in files of versions that did not know it.
+    #[serde(default)]
     pub title: String,
     /// What it does, in half a sentence.
     #[serde(default)]
@@ -129,6 +130,11 @@ impl MethodResults {
             [only] => only.best_stderr().unwrap_or(0.0),
             _ => self.best_return.map_or(0.0, |best| best.std),
         }
+    }
+
+    /// Its name for people, whatever version wrote it down.
+    pub fn title(&self) -> &str {
+        if self.title.is_empty() { &self.method } else { &self.title }
     }
 
     /// Whether it can be asked for a return.

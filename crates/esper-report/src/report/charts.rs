@@ -9,7 +9,7 @@ use super::gather::{Compared, Run, Scaled};
 /// A method's name and its colour: that of its place among all that are compared.
 fn series(methods: &[MethodResults], method: &MethodResults) -> Series {
     let place = methods.iter().position(|other| other.method == method.method);
-    Series { colour: Colour(place.unwrap_or(methods.len())), name: method.title.clone() }
+    Series { colour: Colour(place.unwrap_or(methods.len())), name: method.title().to_owned() }
 }
 
 fn axis(label: &str, low: f64, high: f64) -> Axis {
@@ -315,7 +315,7 @@ pub(super) fn curves(compared: &Compared, method: &MethodResults) -> Option<Figu
     }
     (!panels.is_empty()).then(|| Figure {
         name: format!("{}-{}-{}-training", compared.results.task, compared.policy(), method.method),
-        title: format!("{}: training of {}", compared.results.task, method.title),
+        title: format!("{}: training of {}", compared.results.task, method.title()),
         series: compared
             .runs_of(method)
             .map(|run| Series {
@@ -398,7 +398,8 @@ pub(super) fn labels_by_behaviour(compared: &Compared, method: &MethodResults) -
         name: format!("{}-{}-{whose}labels", compared.results.task, compared.policy()),
         title: format!(
             "{}: labels by who acted ({}), and what they return (dashed)",
-            compared.results.task, method.title
+            compared.results.task,
+            method.title()
         ),
         series: first
             .behaviours
@@ -487,7 +488,7 @@ pub(super) fn scaling_targets(scaled: &Scaled) -> Option<Figure> {
         if curves.iter().all(Vec::is_empty) {
             continue;
         }
-        let name = &method.title;
+        let name = method.title();
         let mut marks: Vec<Mark> = diagonal(&x, &y).into_iter().collect();
         for (at, (asked, entry)) in curves.iter().zip(shares).enumerate() {
             let (colour, share) = (Colour(at), percent(entry.fraction));

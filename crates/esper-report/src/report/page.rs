@@ -158,7 +158,7 @@ fn targets_words(compared: &Compared) -> String {
             "mean and standard deviation over seeds, taken to lie on a line between the targets of a seed"
         }
     };
-    let whose = charts::speaks(compared).map_or("", |method| &method.title);
+    let whose = charts::speaks(compared).map_or("", MethodResults::title);
     format!(
         "Above: what was asked for and what was achieved, {spread}; on the dashed line they are the same. In the shaded ranges \
          few episodes or none start with a label of {whose}; a hollow point is a target that few or none start with of the \
@@ -195,7 +195,7 @@ fn table(methods: &[MethodResults], page: &mut String) {
         let _ = write!(
             page,
             "<tr><td>{}</td>{}{}{}{}{}</tr>",
-            escape(&method.title),
+            escape(method.title()),
             cell("best_return", &method.best_return, 2),
             if published {
                 cell("paper_best_return", &method.paper_best_return, 2)
@@ -228,9 +228,9 @@ fn in_words(compared: &Compared) -> String {
     let mean =
         |value: &Option<MeanStd>| value.map(|value| number((value.mean * 100.0).round() / 100.0));
     for method in &compared.results.methods {
-        let MethodResults { title, summary, .. } = method;
+        let (title, summary) = (method.title(), &method.summary);
         let who = match summary.is_empty() {
-            true => title.clone(),
+            true => title.to_owned(),
             false => format!("{title}, which {summary},"),
         };
         let Some(best) = mean(&method.best_return) else { continue };
@@ -249,7 +249,7 @@ fn in_words(compared: &Compared) -> String {
 /// Where a method did otherwise than in the paper, or worse than those it learned from.
 fn beside_the_paper(compared: &Compared, method: &MethodResults) -> String {
     let Some(ours) = method.best_return else { return String::new() };
-    let name = &method.title;
+    let name = method.title();
     let mut words = String::new();
     if let Some(paper) = method.paper_best_return
         && (ours.mean - paper.mean).abs() > (2.0 * paper.std.max(method.best_spread())).max(0.05)
@@ -278,7 +278,7 @@ fn beside_the_paper(compared: &Compared, method: &MethodResults) -> String {
 /// What a method's labels know.
 fn learned(compared: &Compared, method: &MethodResults, page: &mut String) {
     let Some(figure) = charts::labels_by_behaviour(compared, method) else { return };
-    let _ = write!(page, "<h3>What labels know: {}</h3>", escape(&method.title));
+    let _ = write!(page, "<h3>What labels know: {}</h3>", escape(method.title()));
     show(
         &figure,
         "The method never sees who acted. Where labels know who acts and not who was lucky, they start at what each \
@@ -423,7 +423,7 @@ fn scaling(scaled: &Scaled, at: usize, page: &mut String) {
                 "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                 percent(*fraction),
                 count(results.dataset.steps),
-                escape(&method.title),
+                escape(method.title()),
                 cell(method.best_return),
                 cell(method.offline_return),
                 cell(method.calibration_error)

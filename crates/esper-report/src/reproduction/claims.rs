@@ -92,7 +92,7 @@ fn beats(compared: &Compared, other: &str) -> Option<Claim> {
     let (esper, other) = (find(compared, "esper")?, find(compared, other)?);
     let (ours, theirs) = (esper.best_return?, other.best_return?);
     let (paper_ours, paper_theirs) = (esper.paper_best_return?, other.paper_best_return?);
-    let name = &other.title;
+    let name = other.title();
     let ahead = paper_ours.mean > paper_theirs.mean;
     let (word, holds) = match ahead {
         true => ("ahead of", ours.mean - theirs.mean > margin(esper, other)),
@@ -127,7 +127,7 @@ fn calibrated(compared: &Compared) -> Option<Claim> {
         numbers: format!(
             "ESPER is off by {} over the targets it supports, which span {span:.2}; {} by {} over its own",
             ours.text(esper.runs.len()),
-            rvs.title,
+            rvs.title(),
             theirs.text(rvs.runs.len())
         ),
     })

@@ -31,7 +31,9 @@ pub struct Clustering {
     pub clusters_used: usize,
     /// How many equally common clusters would be as hard to guess: e to the entropy.
     pub clusters_effective: f64,
-    /// Whether no leak was found, or only one that is tolerated.
+    /// Whether no leak was found, or only one that is tolerated; not known, and so `false`, in files of versions that did not
+    /// say.
+    #[serde(default)]
     pub clean: bool,
 }
 
