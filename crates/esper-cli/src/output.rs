@@ -170,13 +170,13 @@ pub(crate) fn run_line(name: &str, run: &RunResults, before: bool) -> String {
     };
     if let Some(clustering) = &run.findings.clustering {
         line += &format!(", leakage {}", leaked(&clustering.leakage));
-        if !clustering.clean {
-            line += " (more than is tolerated)";
-        }
     }
     line += &format!(", best return {}", number(run.evaluation.best_return));
     if let Some(achieved) = run.evaluation.offline_return {
         line += &format!(", offline {}", number(achieved));
+    }
+    for warning in &run.findings.warnings {
+        line += &format!("\n  {}", wrapped(&format!("warning: {warning}"), 80, 2));
     }
     line
 }

@@ -6,7 +6,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use common::{esper, json, refused, small, stderr};
+use common::{esper, json, narrow, refused, small, stderr};
 
 /// Takes out how long things took.
 fn timeless(mut results: Value) -> Value {
@@ -150,6 +150,7 @@ fn training_and_asking() {
         .collect();
     assert_eq!(targets, [-5.0, 1.0, 1000.0]);
     let far = esper(here, &["eval", "run", "--targets", "1000", "--episodes", "20"]);
+    narrow(&far);
     assert!(stderr(&far).contains("does not speak about 1000"), "{}", stderr(&far));
 
     // The other policy, and methods that cannot be asked.
@@ -188,10 +189,24 @@ fn leaks_are_told() {
     let here = folder.path();
     json(&esper(here, &["collect", "gambling", "--steps", "4000", "--json"]));
     let leaky = ["--set", "cluster.beta_adv=-10", "--set", "cluster.attempts=1"];
+    let leaky = [&leaky[..], &["--set", "cluster.steps=300"]].concat();
     let train = [&["train", "gambling.parquet", "--out", "run"], &leaky[..]].concat();
-    let told = small(here, &[&train[..], &["--set", "cluster.steps=300"]].concat());
-    let told = String::from_utf8(told.stdout).unwrap();
-    assert!(told.contains("only luck brings"), "{told}");
+    let told = small(here, &train);
+    let told = narrow(&told);
+    assert!(told.contains("  warning              clusters leak more than is tolerated"), "{told}");
+    assert!(told.replace(&format!("\n{:23}", ""), " ").contains("what only luck brings"), "{told}");
+    let json_again = small(here, &[&train[..], &["--resume", "--json"]].concat());
+    let warning = &json(&json_again)["warnings"][0];
+    assert!(warning.as_str().unwrap().ends_with("only luck brings"), "{warning}");
+
+    let run = ["run", "gambling", "--methods", "esper", "--steps", "4000", "--seeds", "1"];
+    let run = [&run[..], &["--episodes", "20", "--out", "all", "--json"], &leaky].concat();
+    let output = small(here, &run);
+    assert!(stderr(&output).contains("\n  warning: clusters leak"), "{}", stderr(&output));
+    let findings = &json(&output)["methods"][0]["runs"][0]["findings"];
+    assert_eq!(&findings["warnings"][0], warning);
+    let page = fs::read_to_string(here.join("all/report.html")).unwrap();
+    assert!(page.contains("<p class=\"bad\">ESPER, seed 0: clusters leak"));
 }
 
 /// Records of an event file: a length, its checksum, so many bytes, theirs.

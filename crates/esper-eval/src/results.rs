@@ -64,7 +64,7 @@ pub struct RunResults {
     pub leakage: Option<f64>,
     /// How long training took.
     pub train_seconds: f64,
-    /// What is known about the labels without the world.
+    /// What is known without the world.
     pub findings: Findings,
     /// What of its metrics a report draws.
     #[serde(default)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use esper::methods::{About, Context, Labels, Relabel};
+use esper::methods::{About, Context, Findings, Labels, Relabel};
 use esper::{Error, Registry};
 use esper_data::{Rng, Seed, Space};
 use esper_eval::{EvalError, Experiment, Observer, PlannedRun, Results, RunResults, Unobserved};
@@ -47,6 +47,9 @@ fn task() -> Task {
         .with_episodes(200)
 }
 
+/// What [`Paid`] warns of.
+const WARNING: &str = "how much was paid is not known";
+
 /// Labels a step with 1 where it paid anything.
 struct Paid;
 
@@ -56,7 +59,9 @@ impl Relabel for Paid {
     }
     fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error> {
         let paid = |value: f32| f32::from(u8::from(value > 0.0));
-        Ok(Labels::new(context.returns_to_go().into_iter().map(paid).collect()))
+        let labels = Labels::new(context.returns_to_go().into_iter().map(paid).collect());
+        let findings = Findings { warnings: vec![WARNING.to_owned()], ..Findings::default() };
+        Ok(Labels { findings, ..labels })
     }
 }
 
@@ -121,6 +126,8 @@ fn a_world_and_a_method_of_ones_own_are_compared() {
     let achieved = paid.offline_return.unwrap().mean;
     assert!((achieved - 1.5).abs() < 0.15, "{achieved}");
     assert_eq!(paid.runs[0].evaluation.offline_target, Some(1.0));
+    assert_eq!(paid.runs[0].findings.warnings, [WARNING]);
+    assert!(results.methods[1].runs[0].findings.warnings.is_empty());
 }
 
 #[test]

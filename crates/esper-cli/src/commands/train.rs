@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::parse::{method_help, parse_method};
 use super::settings::Settings;
-use crate::output::{Failure, Output, failure};
+use crate::output::{Failure, Output, failure, wrapped};
 use crate::progress::{TrainingLine, catch_interrupts};
 
 #[derive(clap::Args)]
@@ -56,6 +56,7 @@ struct Trained {
     policy: Option<&'static str>,
     seed: u64,
     leakage: Option<f64>,
+    warnings: Vec<String>,
     #[serde(flatten)]
     summary: Summary,
 }
@@ -101,6 +102,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         policy: plan.policy_name(),
         seed: *seed,
         leakage: summary.findings.clustering.as_ref().map(|clustering| clustering.leakage.mean),
+        warnings: summary.findings.warnings.clone(),
         summary,
     };
     output.result(&trained, || {
@@ -114,18 +116,18 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     })
 }
 
-/// Said of clusters that tell more than is tolerated.
-const LEAKS: &str = "more than is tolerated: labels may promise what only luck brings";
+/// Where a value begins, behind its name.
+const INDENT: usize = 23;
 
-/// What is known about labels, in lines.
+/// What is known without the world, in lines.
 fn findings_text(findings: &Findings) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, value: String| text += &format!("  {name:<20} {value}\n");
+    let mut line = |name: &str, value: String| {
+        let (width, value) = (INDENT - 3, wrapped(&value, 80, INDENT));
+        text += &format!("  {name:<width$} {value}\n");
+    };
     if let Some(clustering) = &findings.clustering {
         line("leakage", format!("{} of what there is to tell", leaked(&clustering.leakage)));
-        if !clustering.clean {
-            line("", LEAKS.to_owned());
-        }
         line("action loss", number(clustering.action_loss));
         line(
             "clusters",
@@ -144,5 +146,6 @@ fn findings_text(findings: &Findings) -> String {
         line("labels", format!("{} {held_out}", number(calibration.error)));
     }
     findings.measures.iter().for_each(|measure| line(&measure.name, number(measure.value)));
+    findings.warnings.iter().for_each(|warning| line("warning", warning.clone()));
     text
 }

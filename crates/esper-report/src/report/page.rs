@@ -126,6 +126,7 @@ fn comparison(compared: &Compared, at: usize, page: &mut String) {
         count(compared.comparison.episodes)
     );
     table(&results.methods, page);
+    warnings(&results.methods, "", page);
     let _ = write!(page, "<p>{}</p>", escape(&in_words(compared)));
     if let Some(figure) = charts::targets(compared) {
         show(&figure, &targets_words(compared), page);
@@ -321,13 +322,10 @@ fn measures(method: &MethodResults, page: &mut String) {
 }
 
 fn leaks(method: &MethodResults, page: &mut String) {
-    let (mut found, mut leaking) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
     for run in &method.runs {
         let Some(clustering) = &run.findings.clustering else { continue };
         found.push(format!("seed {}: {}", run.seed, leaked(&clustering.leakage)));
-        if !clustering.clean {
-            leaking.push(run.seed.to_string());
-        }
     }
     if !found.is_empty() {
         let _ = write!(
@@ -337,13 +335,30 @@ fn leaks(method: &MethodResults, page: &mut String) {
             found.join("; ")
         );
     }
-    if !leaking.is_empty() {
-        let _ = write!(
-            page,
-            "<p class=\"bad\">More than is tolerated leaks with {} {}: labels may promise what only luck brings.</p>",
-            if leaking.len() == 1 { "seed" } else { "seeds" },
-            leaking.join(", ")
-        );
+}
+
+/// What methods warn of, and with which seeds; `share` says with how much of the data, where there are several shares.
+fn warnings(methods: &[MethodResults], share: &str, page: &mut String) {
+    for method in methods {
+        let mut found: Vec<(&str, Vec<String>)> = Vec::new();
+        for run in &method.runs {
+            for warning in &run.findings.warnings {
+                match found.iter_mut().find(|(known, _)| known == warning) {
+                    Some((_, seeds)) => seeds.push(run.seed.to_string()),
+                    None => found.push((warning, vec![run.seed.to_string()])),
+                }
+            }
+        }
+        for (warning, seeds) in found {
+            let _ = write!(
+                page,
+                "<p class=\"bad\">{}{share}, {} {}: {}.</p>",
+                escape(method.title()),
+                if seeds.len() == 1 { "seed" } else { "seeds" },
+                seeds.join(", "),
+                escape(warning)
+            );
+        }
     }
 }
 
@@ -431,6 +446,10 @@ fn scaling(scaled: &Scaled, at: usize, page: &mut String) {
         }
     }
     let _ = write!(page, "</table></div><p class=\"soft\">{MEANINGS}</p>");
+    for ScalingEntry { fraction, results } in &scaling.fractions {
+        let share = format!(" with {} of the data", percent(*fraction));
+        warnings(&results.methods, &share, page);
+    }
     let spread = match comparison.seeds {
         1 => "with the standard error of its episodes",
         _ => "mean and standard deviation over seeds",

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::esper::Clustering;
 
-/// What is known about labels without the world.
+/// What is known about labels, or whatever else was learned, without the world.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// How labels compare with the returns of episodes that were not learned from.
@@ -16,6 +16,9 @@ pub struct Findings {
     /// Whatever else a method measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measures: Vec<Measure>,
+    /// What whoever uses the policy has to know first, a sentence each without a stop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Something that a method measured, for people to read.

@@ -230,9 +230,9 @@ impl Context<'_> {
             has_targets,
         };
         let policy = self.policy.train(&set, self)?;
-        let mut curves = labels.curves.clone();
+        let (findings, mut curves) = (labels.findings.clone(), labels.curves.clone());
         curves.push(Curve::new("policy loss", "policy", "policy_loss"));
-        Ok(Learned { labels: Some(labels), policy, curves })
+        Ok(Learned { labels: Some(labels), policy, findings, curves })
     }
 }
 
@@ -314,16 +314,13 @@ pub struct Learned {
     pub labels: Option<Labels>,
     /// What acts.
     pub policy: Policy,
+    /// What is known without the world: of the labels, where there are any.
+    pub findings: Findings,
     /// What of its metrics a report draws.
     pub curves: Vec<Curve>,
 }
 
 impl Learned {
-    /// What is known about the labels without the world.
-    pub fn findings(&self) -> Findings {
-        self.labels.as_ref().map(|labels| labels.findings.clone()).unwrap_or_default()
-    }
-
     /// Which targets the policy can be asked for, if it can be asked.
     pub fn support(&self) -> Option<&Support> {
         self.policy.card().support.as_ref()

@@ -82,7 +82,7 @@ impl DataId {
 pub struct Summary {
     /// How long training took, what was stopped and gone on with included.
     pub train_seconds: f64,
-    /// What is known about the labels without the world.
+    /// What is known without the world.
     pub findings: Findings,
     /// What of its metrics a report draws.
     pub curves: Vec<Curve>,
@@ -284,7 +284,7 @@ impl RunFolder {
         learned.policy.write(&self.policy_path())?;
         let summary = Summary {
             train_seconds: self.before + seconds,
-            findings: learned.findings(),
+            findings: learned.findings.clone(),
             curves: learned.curves.clone(),
             offline_target: support.map(|support| support.offline_target()),
             discount: learned.policy.card().discount,

@@ -17,7 +17,7 @@ use super::goes_on;
 use crate::agent::{Agent, Episodes, Remaining, check_outputs};
 use crate::error::Error;
 use crate::features::{Column, encode};
-use crate::methods::{Context, Curve, Learned};
+use crate::methods::{Context, Curve, Findings, Learned};
 use crate::policy::{Loader, Network, Policy, PolicyCard, PolicyFile, column, floats};
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
@@ -70,6 +70,7 @@ pub(super) fn learn(context: &Context<'_>) -> Result<Learned, Error> {
     Ok(Learned {
         labels: None,
         policy: Policy::new(card, network),
+        findings: Findings::default(),
         curves: vec![
             Curve::new("TD loss", "values", "td_loss"),
             Curve::new("conservative loss", "values", "conservative_loss"),

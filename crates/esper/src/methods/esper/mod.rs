@@ -56,6 +56,7 @@ impl Relabel for Esper {
         let returns = context.returns_to_go();
         let predictor = ReturnPredictor::train(context, &config.returns, &clusters, &returns)?;
         let values = predictor.label(context, &clusters, config.returns.samples)?;
+        let warnings = if clustering.clean { Vec::new() } else { vec![LEAKS.to_owned()] };
         Ok(Labels {
             episodes: None,
             clusters: Some(clusters),
@@ -64,6 +65,7 @@ impl Relabel for Esper {
                 calibration: Some(context.calibration(&values)),
                 clustering: Some(clustering),
                 rejected,
+                warnings,
                 ..Findings::default()
             },
             models: vec![
@@ -74,6 +76,10 @@ impl Relabel for Esper {
         })
     }
 }
+
+/// Said of clusters that tell more than is tolerated.
+const LEAKS: &str =
+    "clusters leak more than is tolerated: labels may promise what only luck brings";
 
 /// What a report draws of the training, given the phase of the clustering that was taken.
 fn curves(phase: &str) -> Vec<Curve> {
