@@ -23,6 +23,7 @@ pub struct Ask {
 
 /// What a target got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SweepEntry {
     /// What was asked for; null for methods that cannot be asked.
     pub target: Option<f64>,
@@ -38,6 +39,7 @@ pub struct SweepEntry {
 
 /// What a policy gives for what it is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Evaluation {
     /// The target that got the most; null for methods without targets.
     pub best_target: Option<f64>,
@@ -84,14 +86,9 @@ pub fn evaluate(
     let mut worlds = task.worlds(sweep.places())?;
     let achieved = rollouts(&mut worlds, policy.agent().as_mut(), &sweep, watch)?;
     let entry = |(&target, achieved): (&f64, &crate::Achieved)| {
-        let moments = achieved.moments();
-        SweepEntry {
-            target: card.support.as_ref().map(|_| target),
-            achieved: moments.mean,
-            stderr: moments.standard_error(),
-            episodes: sweep.episodes,
-            supported: card.support.as_ref().is_none_or(|support| support.supports(target)),
-        }
+        let support = card.support.as_ref();
+        let supported = support.is_none_or(|support| support.supports(target));
+        SweepEntry::new(support.map(|_| target), &achieved.moments(), supported)
     };
     let entries = sweep.targets.iter().zip(&achieved).map(entry).collect();
     Ok(Evaluation::of(entries, card.support.as_ref().map(Support::offline_target)))
@@ -124,9 +121,22 @@ fn check_world(policy: &Policy, task: &Task) -> Result<(), EvalError> {
     }
 }
 
+impl SweepEntry {
+    /// What the returns of a target's episodes come to.
+    pub fn new(target: Option<f64>, returns: &Moments, supported: bool) -> Self {
+        SweepEntry {
+            target,
+            achieved: returns.mean,
+            stderr: returns.standard_error(),
+            episodes: returns.count,
+            supported,
+        }
+    }
+}
+
 impl Evaluation {
-    /// Sums up a sweep of at least one entry.
-    fn of(sweep: Vec<SweepEntry>, offline_target: Option<f64>) -> Self {
+    /// Sums up a sweep of at least one entry, given the target that was chosen from the data alone.
+    pub fn of(sweep: Vec<SweepEntry>, offline_target: Option<f64>) -> Self {
         // The first of equals.
         let best = sweep.iter().rev().max_by(|a, b| a.achieved.total_cmp(&b.achieved));
         let offline = sweep.iter().find(|entry| entry.target == offline_target);
@@ -154,12 +164,8 @@ mod tests {
 
     #[test]
     fn only_supported_targets_count_for_calibration() {
-        let entry = |target, achieved, supported| SweepEntry {
-            target: Some(target),
-            achieved,
-            stderr: 0.0,
-            episodes: 1,
-            supported,
+        let entry = |target, achieved: f64, supported| {
+            SweepEntry::new(Some(target), &Moments::of([achieved].into_iter()), supported)
         };
         let sweep = vec![entry(0.0, 0.5, true), entry(1.0, 0.9, true), entry(7.0, 1.1, false)];
         let evaluation = Evaluation::of(sweep, Some(1.0));

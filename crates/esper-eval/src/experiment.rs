@@ -279,7 +279,7 @@ impl Experiment {
             asked: self,
             episodes: self.episodes.unwrap_or(match self.preset {
                 Preset::Paper => PAPER_EPISODES,
-                Preset::Quick => self.task.episodes(),
+                _ => self.task.episodes(),
             }),
             changes: config.changes_from(&defaults),
             collection: Collection::new(&self.task, &options)?,
@@ -535,12 +535,11 @@ impl Resolved<'_> {
             go_on(watched.stop())
         })?;
         let results = RunResults {
-            seed: plan.seed,
-            evaluation,
             leakage: summary.findings.clustering.as_ref().map(|clustering| clustering.leakage.mean),
             train_seconds: summary.train_seconds,
             findings: summary.findings,
             curves: summary.curves,
+            ..RunResults::new(plan.seed, evaluation)
         };
         write_json(&evaluated, &results)?;
         Ok((results, false))
@@ -555,17 +554,12 @@ impl Resolved<'_> {
             let policy = method.takes_policy().then(|| policy.name());
             MethodResults::of(task, &method.about(), policy, runs)
         });
-        Results {
-            task: task.name().to_owned(),
-            preset: preset.name().to_owned(),
-            seeds: *seeds as usize,
-            dataset: DatasetSummary {
-                steps: total.steps,
-                episodes: total.episodes,
-                mean_return: total.mean_return,
-            },
-            methods: methods.collect(),
-        }
+        let dataset = DatasetSummary {
+            steps: total.steps,
+            episodes: total.episodes,
+            mean_return: total.mean_return,
+        };
+        Results::new(task.name(), preset.name(), *seeds as usize, dataset, methods.collect())
     }
 }
 

@@ -54,6 +54,7 @@ pub struct DatasetSummary {
 
 /// One training, evaluated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RunResults {
     /// What decided everything random.
     pub seed: u64,
@@ -73,6 +74,7 @@ pub struct RunResults {
 
 /// One method, over seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MethodResults {
     /// Its name.
     pub method: String,
@@ -100,6 +102,7 @@ pub struct MethodResults {
 
 /// Everything that a comparison gave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Results {
     /// The task.
     pub task: String,
@@ -114,6 +117,18 @@ pub struct Results {
 }
 
 impl RunResults {
+    /// What a seed achieves, of whose training nothing is known.
+    pub fn new(seed: u64, evaluation: Evaluation) -> Self {
+        RunResults {
+            seed,
+            evaluation,
+            leakage: None,
+            train_seconds: 0.0,
+            findings: Findings::default(),
+            curves: Vec::new(),
+        }
+    }
+
     /// The standard error of the best return: that of the episodes of the best target.
     pub fn best_stderr(&self) -> Option<f64> {
         let best = self.evaluation.best_return;
@@ -264,6 +279,17 @@ impl Comparison {
 }
 
 impl Results {
+    /// What came of methods on a task's data, with a preset and so many seeds.
+    pub fn new(
+        task: impl Into<String>,
+        preset: impl Into<String>,
+        seeds: usize,
+        dataset: DatasetSummary,
+        methods: Vec<MethodResults>,
+    ) -> Self {
+        Results { task: task.into(), preset: preset.into(), seeds, dataset, methods }
+    }
+
     /// The file they are kept in.
     pub const FILE: &str = "results.json";
 

@@ -1,5 +1,6 @@
 //! The figures of a report.
 
+use esper_data::Moments;
 use esper_eval::text::{number, percent};
 use esper_eval::{MeanStd, MethodResults, ScalingEntry, SweepEntry};
 
@@ -99,8 +100,10 @@ fn achieved_at(sweep: &[SweepEntry], target: f64) -> Option<SweepEntry> {
     let (high, above) = known.get(after).copied().unwrap_or((low, below));
     let share = if high > low { ((target - low) / (high - low)).clamp(0.0, 1.0) } else { 1.0 };
     let nearest = if share > 0.5 { above } else { below };
-    let achieved = below.achieved + share * (above.achieved - below.achieved);
-    Some(SweepEntry { target: Some(target), achieved, ..nearest.clone() })
+    let mut entry = nearest.clone();
+    entry.target = Some(target);
+    entry.achieved = below.achieved + share * (above.achieved - below.achieved);
+    Some(entry)
 }
 
 /// A method asked for the targets of its first seed.
@@ -524,12 +527,8 @@ mod tests {
     use super::*;
 
     fn sweep(entries: &[(f64, f64, bool)]) -> Vec<SweepEntry> {
-        let entry = |&(target, achieved, supported): &(f64, f64, bool)| SweepEntry {
-            target: Some(target),
-            achieved,
-            stderr: 0.1,
-            episodes: 1,
-            supported,
+        let entry = |&(target, achieved, supported): &(f64, f64, bool)| {
+            SweepEntry::new(Some(target), &Moments::of([achieved].into_iter()), supported)
         };
         entries.iter().map(entry).collect()
     }

@@ -199,7 +199,8 @@ mod tests {
     use super::super::{Asked, Betas};
     use super::*;
     use crate::report::Scaled;
-    use esper::methods::{About, Findings};
+    use esper::methods::About;
+    use esper_data::Moments;
     use esper_eval::{
         Comparison, DatasetSummary, Evaluation, Results, Scaling, ScalingEntry, SweepEntry,
     };
@@ -229,13 +230,13 @@ mod tests {
                 labels: None,
                 device: "cpu".to_owned(),
             },
-            results: Results {
-                task: "connect-four".to_owned(),
-                preset: "quick".to_owned(),
-                seeds: 3,
-                dataset: DatasetSummary { steps: 1, episodes: 1, mean_return: 0.0 },
+            results: Results::new(
+                "connect-four",
+                "quick",
+                3,
+                DatasetSummary { steps: 1, episodes: 1, mean_return: 0.0 },
                 methods,
-            },
+            ),
             runs: Vec::new(),
         };
         Reproduction {
@@ -264,28 +265,9 @@ mod tests {
 
     /// A run that was asked for these targets, all of them supported.
     fn asked(targets: &[f64]) -> RunResults {
-        let entry = |&target: &f64| SweepEntry {
-            target: Some(target),
-            achieved: target,
-            stderr: 0.01,
-            episodes: 1,
-            supported: true,
-        };
-        RunResults {
-            seed: 0,
-            evaluation: Evaluation {
-                best_target: None,
-                best_return: 0.0,
-                offline_target: None,
-                offline_return: None,
-                calibration_error: None,
-                sweep: targets.iter().map(entry).collect(),
-            },
-            leakage: None,
-            train_seconds: 0.0,
-            findings: Findings::default(),
-            curves: Vec::new(),
-        }
+        let entry =
+            |&target: &f64| SweepEntry::new(Some(target), &Moments::of([target].into_iter()), true);
+        RunResults::new(0, Evaluation::of(targets.iter().map(entry).collect(), None))
     }
 
     /// Over supported targets from -0.6 to 1 it may be off by 0.24, and by half of what return conditioning is.
@@ -306,15 +288,13 @@ mod tests {
     #[test]
     fn more_data_is_judged_by_its_ends() {
         let scaled = |esper: [f64; 2], rvs: [f64; 2]| {
-            let entry = |at: usize| ScalingEntry {
-                fraction: [0.05, 1.0][at],
-                results: Results {
-                    methods: vec![
-                        method("esper", esper[at], 0.02, None),
-                        method("rvs", rvs[at], 0.02, None),
-                    ],
-                    ..reproduction(Vec::new()).tables.remove(0).results
-                },
+            let entry = |at: usize| {
+                let methods = vec![
+                    method("esper", esper[at], 0.02, None),
+                    method("rvs", rvs[at], 0.02, None),
+                ];
+                let results = reproduction(methods).tables.remove(0).results;
+                ScalingEntry { fraction: [0.05, 1.0][at], results }
             };
             let scaling = Scaling {
                 task: "twenty48".to_owned(),

@@ -26,6 +26,7 @@ const FORMAT: u32 = 2;
 
 /// What was trained on what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Manifest {
     /// The version of the folder's layout.
     pub format: u32,
@@ -79,6 +80,7 @@ impl DataId {
 
 /// What is known when a run is complete.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// How long training took, what was stopped and gone on with included.
     pub train_seconds: f64,

@@ -20,6 +20,7 @@ use crate::error::Error;
 /// Where the numbers come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Preset {
     /// Sized for two CPU cores.
     #[default]
@@ -99,10 +100,10 @@ macro_rules! settings {
 
             fn preset(preset: $crate::settings::Preset) -> Self {
                 match preset {
-                    $crate::settings::Preset::Quick => $name { $( $field: $quick ),* },
                     $crate::settings::Preset::Paper => {
                         $name { $( $field: $crate::settings!(@either $($paper)? ; $quick) ),* }
                     }
+                    _ => $name { $( $field: $quick ),* },
                 }
             }
 

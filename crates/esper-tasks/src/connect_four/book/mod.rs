@@ -43,6 +43,7 @@ pub struct Book {
 
 /// Why there is no book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BookError {
     /// They start otherwise.
     #[error("not a Connect Four book")]
