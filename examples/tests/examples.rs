@@ -54,5 +54,6 @@ fn a_relabeller_of_ones_own() {
     let page = std::fs::read_to_string(folder.path().join("runs/counting/report.html"));
     let page = page.expect("there is a report");
     assert!(page.contains("What labels know: counting") && page.contains("kinds of steps"));
-    assert!(page.contains("--set counting.prior=1.0"), "settings of its own");
+    assert!(page.contains("settings counting.prior=1.0"), "settings of its own");
+    assert!(!page.contains("esper run"), "the program does not know the method");
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use esper_data::DataError;
 use esper_tasks::{CollectError, OptionsError, WorldError};
 
-use crate::results::ResultsError;
+use crate::results::{Again, ResultsError};
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -62,12 +62,12 @@ pub enum EvalError {
     #[error("there is a comparison in {} already", .0.display())]
     Exists(PathBuf),
     /// Another comparison is in the folder.
-    #[error("{} holds another comparison, that of\n  {command}", path.display())]
+    #[error("{} holds another comparison, that of\n  {again}", path.display())]
     OtherComparison {
         /// The folder.
         path: PathBuf,
-        /// The command that makes the one that is there.
-        command: String,
+        /// What makes the one that is there.
+        again: Again,
     },
     /// Somebody asked for it to stop.
     #[error("stopped")]

@@ -384,7 +384,7 @@ impl Resolved<'_> {
         match kept == comparison {
             true => Ok(()),
             false => {
-                Err(EvalError::OtherComparison { path: folder.to_owned(), command: kept.command() })
+                Err(EvalError::OtherComparison { path: folder.to_owned(), again: kept.again() })
             }
         }
     }

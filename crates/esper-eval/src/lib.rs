@@ -36,7 +36,7 @@ pub use error::EvalError;
 pub use evaluate::{Ask, Evaluation, SweepEntry, evaluate};
 pub use experiment::{Experiment, Observer, PlannedRun, Unobserved};
 pub use results::{
-    Comparison, DatasetSummary, MeanStd, MethodResults, PAPER_SEEDS, Results, ResultsError,
+    Again, Comparison, DatasetSummary, MeanStd, MethodResults, PAPER_SEEDS, Results, ResultsError,
     RunResults, Scaling, ScalingEntry, read_json, run_name,
 };
 pub use rollouts::{Achieved, Sweep, rollouts};

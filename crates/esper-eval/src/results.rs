@@ -1,17 +1,19 @@
 //! Several methods and seeds on one task: what is compared (`comparison.json`), and what came of it (`results.json`,
 //! `scaling.json`).
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
+use esper::Registry;
 use esper::methods::{About, Curve, Findings};
+use esper::settings::Preset;
 use esper_data::Moments;
-use esper_tasks::Task;
+use esper_tasks::{Task, task};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::evaluate::Evaluation;
-use crate::text::percent;
+use crate::text::{percent, plural};
 
 /// The seeds that the paper's numbers are over.
 pub const PAPER_SEEDS: usize = 3;
@@ -211,6 +213,22 @@ pub struct Comparison {
     pub device: String,
 }
 
+/// What makes a comparison again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// A command of the program.
+    Command(String),
+    /// A call of the library, in words.
+    Call(String),
+}
+
+impl fmt::Display for Again {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Again::Command(words) | Again::Call(words)) = self;
+        f.write_str(words)
+    }
+}
+
 /// Why a file of results cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -252,8 +270,58 @@ impl Comparison {
         read_json(folder.join(Self::FILE))
     }
 
+    /// What makes it again: a command, or if the program cannot know of what was compared, words for the library call.
+    pub fn again(&self) -> Again {
+        match self.is_built_in() {
+            true => Again::Command(self.command()),
+            false => Again::Call(self.call()),
+        }
+    }
+
+    /// Whether task, data set, methods, policy and settings are such as the program has.
+    fn is_built_in(&self) -> bool {
+        let registry = Registry::default();
+        let preset = Preset::ALL.into_iter().find(|preset| preset.name() == self.preset);
+        let known_data = |task: &Task| {
+            self.dataset.as_ref().is_none_or(|dataset| task.dataset(dataset).is_some())
+        };
+        let known_settings =
+            |preset: Preset| registry.config(preset).changed(None, &self.changes).is_ok();
+        task(&self.task).is_some_and(|task| task.name() == self.task && known_data(task))
+            && self.methods.iter().all(|method| registry.method(method).is_ok())
+            && registry.policy(&self.policy).is_ok()
+            && preset.is_some_and(known_settings)
+    }
+
+    /// The library call, in words.
+    fn call(&self) -> String {
+        let Comparison { task, steps, preset, methods, policy, seeds, episodes, .. } = self;
+        let mut words = format!(
+            "an `Experiment` of the library on the task {task}: methods {}, policy {policy}, {}, preset {preset}, {} of \
+             data, {} with each target",
+            methods.join(", "),
+            plural(*seeds as usize, "seed"),
+            plural(*steps as usize, "step"),
+            plural(*episodes, "episode"),
+        );
+        if let Some(dataset) = &self.dataset {
+            words += &format!(", data set {dataset}");
+        }
+        if let Some(fractions) = &self.fractions {
+            let shares: Vec<String> = fractions.iter().copied().map(percent).collect();
+            words += &format!(", shares {}", shares.join(", "));
+        }
+        if let Some(labels) = &self.labels {
+            words += &format!(", labels {}", labels.display());
+        }
+        if !self.changes.is_empty() {
+            words += &format!(", settings {}", self.changes.join(", "));
+        }
+        words
+    }
+
     /// The command that makes it again.
-    pub fn command(&self) -> String {
+    fn command(&self) -> String {
         let Comparison { task, steps, preset, methods, policy, seeds, episodes, .. } = self;
         let mut command = format!("esper run {task}");
         if let Some(fractions) = &self.fractions {
@@ -355,5 +423,39 @@ mod tests {
     fn means_are_over_what_there_is() {
         assert_eq!(MeanStd::of([1.0, 3.0].into_iter()), Some(MeanStd { mean: 2.0, std: 1.0 }));
         assert_eq!(MeanStd::of(std::iter::empty()), None);
+    }
+
+    /// A command is only given where the program would take it.
+    #[test]
+    fn what_is_from_outside_is_no_command() {
+        let inside = Comparison {
+            task: "gambling".to_owned(),
+            dataset: None,
+            steps: 2_000,
+            preset: "quick".to_owned(),
+            methods: vec!["esper".to_owned(), "rvs".to_owned()],
+            policy: "mlp".to_owned(),
+            seeds: 1,
+            episodes: 50,
+            fractions: None,
+            changes: vec!["mlp.steps=10".to_owned()],
+            labels: None,
+            device: "cpu".to_owned(),
+        };
+        let command = "esper run gambling --methods esper,rvs --policy mlp --seeds 1 --preset quick --steps 2000 \
+                       --episodes 50 --set mlp.steps=10";
+        assert_eq!(inside.again(), Again::Command(command.to_owned()));
+        let word = || "mine".to_owned();
+        let outside = [
+            Comparison { task: word(), ..inside.clone() },
+            Comparison { dataset: Some(word()), ..inside.clone() },
+            Comparison { methods: vec![word()], ..inside.clone() },
+            Comparison { policy: word(), ..inside.clone() },
+            Comparison { changes: vec!["mine.prior=1".to_owned()], ..inside.clone() },
+        ];
+        for comparison in outside {
+            let Again::Call(words) = comparison.again() else { panic!("{comparison:?}") };
+            assert!(words.contains("mine") && !words.contains("esper run"), "{words}");
+        }
     }
 }

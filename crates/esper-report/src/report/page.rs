@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use esper::RECORD_EVERY;
 use esper_eval::text::{count, leaked, number, percent, plural};
-use esper_eval::{MeanStd, MethodResults, PAPER_SEEDS, ScalingEntry};
+use esper_eval::{Again, Comparison, MeanStd, MethodResults, PAPER_SEEDS, ScalingEntry};
 
 use super::charts;
 use super::figure::{Figure, escape};
@@ -397,8 +397,7 @@ fn cluster_table(compared: &Compared, method: &MethodResults, page: &mut String)
 
 /// Settings, and how to run it again.
 fn again(compared: &Compared, page: &mut String) {
-    let _ =
-        write!(page, "<h3>Run it again</h3><pre>{}</pre>", escape(&compared.comparison.command()));
+    run_again(&compared.comparison, page);
     if let Some(run) = compared.runs.first() {
         let _ = write!(
             page,
@@ -463,7 +462,16 @@ fn scaling(scaled: &Scaled, at: usize, page: &mut String) {
             page,
         );
     }
-    let _ = write!(page, "<h3>Run it again</h3><pre>{}</pre>", escape(&comparison.command()));
+    run_again(comparison, page);
+}
+
+/// The command that makes it again, or which call of the library it was.
+fn run_again(comparison: &Comparison, page: &mut String) {
+    *page += "<h3>Run it again</h3>";
+    let _ = match comparison.again() {
+        Again::Command(command) => write!(page, "<pre>{}</pre>", escape(&command)),
+        Again::Call(words) => write!(page, "<p>It was {}.</p>", escape(&words)),
+    };
 }
 
 /// A figure with its words, and its numbers to take home.
