@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use esper::Monitor;
+use esper_data::Moments;
 use esper_eval::text::count;
 use esper_eval::{Observer, PlannedRun, RunResults};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -91,6 +92,15 @@ struct State {
     collecting: Option<ProgressBar>,
 }
 
+impl State {
+    /// Another experiment begins: what was said of all runs was of the one before.
+    fn clear_summary(&mut self) {
+        if let Some(bar) = self.summary.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 impl<'a> Board<'a> {
     pub(crate) fn new(output: &'a Output) -> Self {
         let lines = MultiProgress::with_draw_target(target(output));
@@ -102,7 +112,7 @@ impl<'a> Board<'a> {
     }
 
     /// Says something above the lines.
-    fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         if self.output.talks() {
             self.lines.suspend(|| eprintln!("{line}"));
         }
@@ -119,6 +129,7 @@ impl Drop for Board<'_> {
 impl Observer for Board<'_> {
     fn collecting(&self, task: &str, done: u64, total: u64) {
         let mut state = self.state();
+        state.clear_summary();
         let bar = state.collecting.get_or_insert_with(|| {
             let bar = self.lines.add(ProgressBar::new(total));
             bar.set_style(style("steps"));
@@ -133,6 +144,7 @@ impl Observer for Board<'_> {
         if let Some(bar) = state.collecting.take() {
             bar.finish_and_clear();
         }
+        state.clear_summary();
         state.names = runs.iter().map(|run| run.name.clone()).collect();
         state.whole = Whole::of(runs);
         let summary = self.lines.add(ProgressBar::no_length());
@@ -247,10 +259,10 @@ impl Whole {
             .iter()
             .filter_map(|run| Some(self.seconds_of(&run.method, now)? / run.phases.len() as f64))
             .collect();
-        let a_phase = known.iter().sum::<f64>() / known.len() as f64;
+        let a_phase = mean(known);
         let mut seconds = 0.0;
         for run in self.runs.iter().filter(|run| !run.complete) {
-            let expected = (!known.is_empty()).then_some(a_phase * run.phases.len() as f64);
+            let expected = a_phase.map(|seconds| seconds * run.phases.len() as f64);
             let whole = self.seconds_of(&run.method, now).or(expected)?;
             let gone = run.started.map_or(0.0, |started| (now - started).as_secs_f64());
             seconds += (whole - gone).max(0.0);
@@ -261,9 +273,6 @@ impl Whole {
     /// How long a run of a method takes: the mean of those that are complete, or what those under way let expect.
     fn seconds_of(&self, method: &str, now: Instant) -> Option<f64> {
         let runs = || self.runs.iter().filter(|run| run.method == method);
-        let mean = |seconds: Vec<f64>| {
-            (!seconds.is_empty()).then(|| seconds.iter().sum::<f64>() / seconds.len() as f64)
-        };
         let complete = runs().filter_map(|run| run.took).map(|took| took.as_secs_f64()).collect();
         let expected = |run: &Timed| {
             let gone = (now - run.started?).as_secs_f64();
@@ -271,6 +280,12 @@ impl Whole {
         };
         mean(complete).or_else(|| mean(runs().filter_map(expected).collect()))
     }
+}
+
+/// The mean of some seconds, if there are any.
+fn mean(seconds: Vec<f64>) -> Option<f64> {
+    let moments = Moments::of(seconds.into_iter());
+    (moments.count > 0).then_some(moments.mean)
 }
 
 /// Follows a single training, on one line.

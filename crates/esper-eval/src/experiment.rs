@@ -16,7 +16,7 @@ use esper::settings::{Config, Preset};
 use esper::{Monitor, Registry};
 use esper_data::{Dataset, DatasetWriter, Tally, write_json};
 use esper_nn::{Device, DeviceName, default_device};
-use esper_tasks::{CollectOptions, Collection, Task};
+use esper_tasks::{CollectOptions, Collection, Task, share};
 
 use crate::error::EvalError;
 use crate::evaluate::{Ask, evaluate};
@@ -88,6 +88,16 @@ impl Observer for Unobserved {}
 /// What is compared where nothing is said; with shares of the data the first two.
 const METHODS: usize = 3;
 
+/// All settings with a preset's defaults, and what differs for a task, where there is one.
+pub fn default_config(
+    registry: &Registry,
+    preset: Preset,
+    task: Option<&Task>,
+) -> Result<Config, EvalError> {
+    let of_task = task.map_or(Vec::new(), |task| task.settings(preset.name()));
+    Ok(registry.config(preset).changed(None, &of_task)?)
+}
+
 /// Episodes with each target in the paper.
 const PAPER_EPISODES: usize = 100;
 
@@ -124,6 +134,12 @@ impl Experiment {
             fractions: None,
             episodes: None,
         }
+    }
+
+    /// The methods that are compared where nothing is said, with shares of the data or without.
+    pub fn usual_methods(registry: &Registry, shares: bool) -> &[Arc<dyn Method>] {
+        let usual = if shares { METHODS - 1 } else { METHODS };
+        &registry.methods()[..usual.min(registry.methods().len())]
     }
 
     /// Where settings come from. What differs for the task, and as many episodes as go with it, come with that.
@@ -253,28 +269,23 @@ impl Experiment {
             // Two that are called the same would share a folder.
             fractions.dedup_by_key(|fraction| percent(*fraction));
         }
-        let usual = if fractions.is_some() { METHODS - 1 } else { METHODS };
-        let mut methods = self
-            .methods
-            .clone()
-            .unwrap_or_else(|| self.registry.methods().iter().take(usual).cloned().collect());
+        let usual = || Self::usual_methods(&self.registry, fractions.is_some()).to_vec();
+        let mut methods = self.methods.clone().unwrap_or_else(usual);
         if let Some(path) = &self.labels {
             methods.push(Arc::new(FromFile { path: path.clone() }));
         }
         if methods.is_empty() {
             return refused("at least one method is needed");
         }
-        let of_task = self.task.settings(self.preset.name());
-        let defaults = self.registry.config(self.preset).changed(None, &of_task)?;
+        let defaults = default_config(&self.registry, self.preset, Some(&self.task))?;
         let config = defaults.changed(self.document.as_deref(), &self.pairs)?;
-        let whole = CollectOptions {
+        let options = CollectOptions {
             dataset: self.dataset.clone(),
             steps: self.steps,
             ..CollectOptions::default()
         };
-        let steps = Collection::new(&self.task, &whole)?.steps();
+        let whole = Collection::new(&self.task, &options)?;
         let largest = fractions.as_ref().and_then(|all| all.last()).copied().unwrap_or(1.0);
-        let options = CollectOptions { steps: Some(share(steps, largest)), ..whole };
         Ok(Resolved {
             asked: self,
             episodes: self.episodes.unwrap_or(match self.preset {
@@ -282,11 +293,11 @@ impl Experiment {
                 _ => self.task.episodes(),
             }),
             changes: config.changes_from(&defaults),
-            collection: Collection::new(&self.task, &options)?,
+            steps: whole.steps(),
+            collection: whole.with_share(largest),
             config,
             methods,
             fractions,
-            steps,
         })
     }
 }
@@ -606,11 +617,6 @@ impl Monitor for Watched<'_> {
 
 fn go_on(stop: bool) -> ControlFlow<()> {
     if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-}
-
-/// A share of some steps, at least one.
-fn share(steps: u64, fraction: f64) -> u64 {
-    ((steps as f64 * fraction).round() as u64).max(1)
 }
 
 fn make_folder(folder: &Path) -> Result<(), EvalError> {

@@ -135,6 +135,11 @@ impl Collection {
         Ok(Collection { task: task.clone(), steps, players, seed, metadata, chosen })
     }
 
+    /// Only a share of the steps: the beginning of what the whole would be.
+    pub fn with_share(self, fraction: f64) -> Self {
+        Collection { steps: share(self.steps, fraction), ..self }
+    }
+
     /// What the data will mean.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -170,6 +175,11 @@ impl Collection {
             Ok(mixture.with(name, 1.0, behaviour.make(&self.players)?))
         })
     }
+}
+
+/// A share of some steps, at least one.
+pub fn share(steps: u64, fraction: f64) -> u64 {
+    ((steps as f64 * fraction).round() as u64).max(1)
 }
 
 /// Names with commas between them.

@@ -39,7 +39,7 @@ mod worlds;
 
 pub use behaviour::{Behaviour, Mixture, UniformRandom};
 pub use collect::CollectError;
-pub use collection::{CollectOptions, Collection, OptionsError};
+pub use collection::{CollectOptions, Collection, OptionsError, share};
 pub use env::{Action, Env};
 pub use expert::{Expert, ExpertError};
 pub use task::{BehaviourOptions, BehaviourSpec, DatasetSpec, Published, Task, task, tasks};

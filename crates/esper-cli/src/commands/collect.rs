@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let task = arguments.task;
-    let mut options = CollectOptions {
+    let options = CollectOptions {
         dataset: arguments.dataset.clone(),
         steps: arguments.steps,
         seed: arguments.seed,
@@ -69,8 +69,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     };
     let mut collection = Collection::new(task, &options).map_err(Failure::misuse)?;
     if let Some(fraction) = arguments.fraction {
-        options.steps = Some(((collection.steps() as f64 * fraction).round() as u64).max(1));
-        collection = Collection::new(task, &options).map_err(Failure::misuse)?;
+        collection = collection.with_share(fraction);
     }
     let default_path = || PathBuf::from(format!("{}.parquet", task.name()));
     let path = arguments.out.clone().unwrap_or_else(default_path);

@@ -3,6 +3,7 @@
 use std::num::IntErrorKind;
 
 use esper::Registry;
+use esper_eval::Experiment;
 use esper_eval::text::count;
 use esper_tasks::{Task, task, tasks};
 
@@ -39,12 +40,16 @@ pub(super) fn method_help() -> String {
 
 /// What `--methods` is.
 pub(super) fn methods_help() -> String {
-    let names = Registry::default().method_names();
+    let registry = Registry::default();
+    let usual = |shares: bool| -> String {
+        let usual = Experiment::usual_methods(&registry, shares).iter();
+        usual.map(|method| method.about().name).collect::<Vec<_>>().join(",")
+    };
     format!(
         "The methods to compare ({}), or `all` [default: {}; {} with --fractions]",
-        names.join(", "),
-        names[..3].join(","),
-        names[..2].join(",")
+        registry.method_names().join(", "),
+        usual(false),
+        usual(true)
     )
 }
 

@@ -58,26 +58,19 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         arguments.only.is_empty() || arguments.only.iter().any(|name| name == part.name)
     };
     let parts: Vec<&Part> = PARTS.iter().filter(wanted).collect();
-    let mut concluded = None;
-    for (at, part) in parts.iter().enumerate() {
-        if output.talks() {
-            eprintln!("{}: part {} of {}", part.name, at + 1, parts.len());
-        }
-        let board = Board::new(output);
-        let reproducer = Reproducer {
-            folder: arguments.out.clone(),
-            preset: if arguments.paper { Preset::Paper } else { Preset::Quick },
-            seeds: arguments.seeds,
-            device: output.device()?,
-            observer: &board,
-        };
-        let done = reproducer.begin().and_then(|()| reproducer.part(part));
-        drop(board);
-        done.map_err(failed)?;
-        // After every part: a later one may be stopped.
-        concluded = Some(Reproduction::conclude(&arguments.out).map_err(failed)?);
-    }
-    let Some(report) = concluded else { return Ok(()) };
+    let board = Board::new(output);
+    let reproducer = Reproducer {
+        folder: arguments.out.clone(),
+        preset: if arguments.paper { Preset::Paper } else { Preset::Quick },
+        seeds: arguments.seeds,
+        device: output.device()?,
+        observer: &board,
+    };
+    let concluded = reproducer.run(&parts, |part, number| {
+        board.say(&format!("{}: part {number} of {}", part.name, parts.len()));
+    });
+    drop(board);
+    let Some(report) = concluded.map_err(failed)? else { return Ok(()) };
     if let Some(folder) = &arguments.results {
         Reproduction::keep_results(&arguments.out, &report, folder).map_err(failed)?;
     }

@@ -7,7 +7,7 @@ use esper::Registry;
 use esper::methods::labels::FromFile;
 use esper::methods::{Findings, Method};
 use esper::run::{DataId, Plan, RunOptions, Summary};
-use esper::settings::Preset;
+use esper_eval::default_config;
 use esper_eval::text::{leaked, number};
 use esper_tasks::task;
 use serde::Serialize;
@@ -70,14 +70,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         Some(path) => Arc::new(FromFile { path: path.clone() }),
         None => registry.method(&arguments.method).map_err(Failure::misuse)?,
     };
-    let preset = Preset::from(settings.preset);
-    let of_task = id.task.as_deref().and_then(task);
-    let of_task = of_task.map_or(Vec::new(), |task| task.settings(preset.name()));
+    let task = id.task.as_deref().and_then(task);
     let document = settings.document()?;
-    let config = registry
-        .config(preset)
-        .changed(None, &of_task)
-        .and_then(|config| config.changed(document.as_deref(), &settings.set))
+    let config = default_config(&registry, settings.preset.into(), task)
+        .and_then(|config| Ok(config.changed(document.as_deref(), &settings.set)?))
         .map_err(Failure::misuse)?;
     let policy = registry.policy(&settings.policy).map_err(Failure::misuse)?;
     let plan = Plan::of(method, policy, config).with_seed(*seed).with_device(output.device()?);
@@ -109,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         let seconds = number((trained.summary.train_seconds * 10.0).round() / 10.0);
         let mut text = format!("{} in {seconds} s\n\n", trained.path);
         text += &findings_text(&trained.summary.findings);
-        if id.task.as_deref().and_then(task).is_some() {
+        if task.is_some() {
             text += &format!("\nSee what it achieves:  esper eval {}\n", trained.path);
         }
         text

@@ -238,7 +238,7 @@ fn trained_on(compared: &Compared) -> Vec<(&MethodResults, Vec<[f64; 3]>)> {
                 let total = histogram.counts.iter().sum::<usize>().max(1);
                 histogram.counts.get(bin).copied().unwrap_or(0) as f64 / total as f64
             };
-            histograms.iter().map(of).sum::<f64>() / histograms.len() as f64
+            Moments::of(histograms.iter().map(of)).mean
         };
         let bar = |bin: usize| {
             let from = first.low + bin as f64 * width;

@@ -14,7 +14,7 @@ use esper_nn::Device;
 use esper_tasks::Task;
 
 use super::{Asked, Betas, FIGURE_1_TRUTH, Reproduction, WORTHS};
-use crate::report::{ReportError, make_folder};
+use crate::report::{Report, ReportError, make_folder};
 
 /// A part of the reproduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +119,26 @@ pub struct Reproducer<'a> {
 }
 
 impl Reproducer<'_> {
+    /// Does some parts, one after the other, and gives the report on everything in the folder; `None` if there is no part.
+    /// `begins` is told of every part before it is done, and of its number, from 1.
+    pub fn run(
+        &self,
+        parts: &[&Part],
+        mut begins: impl FnMut(&Part, usize),
+    ) -> Result<Option<Report>, ReportError> {
+        let mut concluded = None;
+        for (at, part) in parts.iter().enumerate() {
+            begins(part, at + 1);
+            self.check_folder()?;
+            self.part(part)?;
+            // After every part: a later one may be stopped.
+            concluded = Some(Reproduction::conclude(&self.folder)?);
+        }
+        Ok(concluded)
+    }
+
     /// Makes the folder; one report is not to mix presets.
-    pub fn begin(&self) -> Result<(), ReportError> {
+    fn check_folder(&self) -> Result<(), ReportError> {
         make_folder(&self.folder)?;
         let ours = self.preset.name();
         match Reproduction::presets(&self.folder).into_iter().find(|preset| *preset != ours) {
@@ -130,7 +148,7 @@ impl Reproducer<'_> {
     }
 
     /// Does a part.
-    pub fn part(&self, part: &Part) -> Result<(), ReportError> {
+    fn part(&self, part: &Part) -> Result<(), ReportError> {
         match part.does {
             Does::Table { task, policy, methods } => self.table(task, policy, methods),
             Does::Figure1 => self.figure_1(),

@@ -1,5 +1,6 @@
 //! What a training tells a report: what is known about labels without the world, and which curves to draw.
 
+use esper_data::Moments;
 use serde::{Deserialize, Serialize};
 
 use super::esper::Clustering;
@@ -96,7 +97,7 @@ impl LabelCalibration {
             }
             let (group, after) = rest.split_at(end);
             let mean = |of: fn(&(f32, f32)) -> f32| {
-                group.iter().map(|step| f64::from(of(step))).sum::<f64>() / end as f64
+                Moments::of(group.iter().map(|step| f64::from(of(step)))).mean
             };
             groups.push(LabelGroup { steps: end, label: mean(|s| s.0), observed: mean(|s| s.1) });
             rest = after;
