@@ -57,6 +57,23 @@ pub struct Evaluation {
 
 /// Asks a policy for targets in a task's world. One that cannot be asked plays the episodes of one target. `watch` is told
 /// how many episodes of how many are done, and may stop it.
+///
+/// ```no_run
+/// use std::ops::ControlFlow;
+///
+/// use esper::{Registry, policy::Policy};
+/// use esper_eval::{Ask, evaluate};
+///
+/// let device = esper_nn::DeviceName::Cpu.open()?;
+/// let policy = Policy::load("my-run/policy.safetensors".as_ref(), &Registry::default(), &device)?;
+/// let task = esper_tasks::task("gambling").expect("it is built in");
+/// let ask = Ask { targets: Some(vec![-5.0, 1.0]), episodes: 1_000, seed: 0 };
+/// let evaluation = evaluate(&policy, task, &ask, &mut |_, _| ControlFlow::Continue(()))?;
+/// for entry in &evaluation.sweep {
+///     println!("asked for {:?}, got {:.2} ± {:.2}", entry.target, entry.achieved, entry.stderr);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn evaluate(
     policy: &Policy,
     task: &Task,

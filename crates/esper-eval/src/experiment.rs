@@ -26,6 +26,19 @@ use crate::results::{
 use crate::text::percent;
 
 /// What to compare: a task, methods, seeds. [`Experiment::new`] makes one, what begins with `with_` changes it, in any order.
+///
+/// ```
+/// use esper_eval::Experiment;
+///
+/// let task = esper_tasks::task("gambling").expect("it is built in");
+/// let experiment = Experiment::new(task).with_methods(["esper", "rvs"])?.with_seeds(1);
+/// // `experiment.run(folder, &Unobserved)` would do what this command does.
+/// assert_eq!(
+///     experiment.comparison()?.again().to_string(),
+///     "esper run gambling --methods esper,rvs --policy mlp --seeds 1 --preset quick --steps 100000 --episodes 4000"
+/// );
+/// # Ok::<(), esper_eval::EvalError>(())
+/// ```
 #[derive(Clone)]
 pub struct Experiment {
     task: Task,

@@ -154,6 +154,19 @@ impl Policy {
     ///
     /// What does not make sense is an error that names the file: weights that are not finite, sizes and ranges that are
     /// impossible, a kind that nobody knows.
+    ///
+    /// ```no_run
+    /// use esper::{Registry, policy::Policy};
+    /// use esper_data::{Cells, Seed};
+    ///
+    /// let device = esper_nn::DeviceName::Cpu.open()?;
+    /// let policy = Policy::load("policy.safetensors".as_ref(), &Registry::default(), &device)?;
+    /// let mut agent = policy.agent();
+    /// agent.begin(0, 1.0, Seed::new(0)); // in place 0, asked for a return of 1
+    /// let mut actions = Cells::Byte(Vec::new());
+    /// agent.act((&[0u8]).into(), &[0], &mut actions)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn load(path: &Path, registry: &Registry, device: &Device) -> Result<Self, Error> {
         let bytes =
             std::fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;

@@ -45,17 +45,20 @@ crate::settings! {
         critic_learning_rate: f64 = 3e-4, within: 0.0..=1.0;
         /// Learning rate of the temperature: how fast the worth of entropy is adjusted.
         temperature_learning_rate: f64 = 1e-4, within: 0.0..=1.0;
-        /// Learning rate of α: how fast the worth of being conservative is adjusted.
+        /// Learning rate of the Lagrange multiplier α: how fast the worth of being conservative is adjusted.
         alpha_learning_rate: f64 = 1e-4, within: 0.0..=1.0;
         /// Discount factor γ of the values.
         discount: f64 = 0.99, within: 0.0..=1.0;
         /// τ: how far the target moves towards the critics in a step.
         tau: f64 = 0.005, within: 0.0..=1.0;
-        /// What the conservative term is multiplied with.
+        /// Conservative weight w: what the conservative term of CQL(H) is multiplied with, before its threshold is taken
+        /// off.
         conservative_weight: f64 = 5.0, within: 0.0..=1e9;
-        /// The term may be this large before it is taken more seriously.
+        /// Lagrange threshold τ: the weighted term may be this large; while it is larger, the Lagrange multiplier α grows,
+        /// and the term is taken more seriously.
         alpha_threshold: f64 = 10.0, within: -1e9..=1e9;
-        /// Actions of each kind that the conservative term is estimated with.
+        /// Action samples: actions of each kind, uniform and the actor's, that the log-sum-exp of the conservative term is
+        /// estimated with.
         action_samples: usize = 10, within: 1..=1000;
     }
 }

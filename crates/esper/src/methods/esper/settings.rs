@@ -39,13 +39,13 @@ crate::settings! {
         temperature: f64 = 1.0, within: 1e-3..=1e9;
         /// Straight-through Gumbel-softmax: whether samples are one-hot, with the gradient of the soft sample.
         hard: bool = false;
-        /// What the transition predictor sees beside the cluster.
+        /// Input of the transition predictor: what it sees beside the cluster, `markov` or `history`.
         transition: TransitionInput = TransitionInput::Markov;
         /// Truncated backpropagation: steps that gradients flow back through a trajectory.
         truncate: usize = 1_000, within: 1..=1_000_000_000;
-        /// What has a cluster of its own.
+        /// Cluster assignment: what has a cluster of its own, every step or every trajectory.
         assign: Assign = Assign::Step;
-        /// How many clusterings are tried, until one does not leak.
+        /// Attempts: restarts of the adversarial training with other random numbers, until a clustering does not leak.
         attempts: usize = 3, paper: 1, within: 1..=1000;
     }
     together check_groups
