@@ -30,6 +30,15 @@ impl Problem {
     }
 }
 
+/// The first empty (null) element.
+pub(super) fn first_null(array: &ArrayRef) -> Option<usize> {
+    // Nearly always there are none, which an array knows: to ask for every element takes as long as to read it.
+    match array.null_count() {
+        0 => None,
+        _ => (0..array.len()).find(|&at| array.is_null(at)),
+    }
+}
+
 /// Appends the cells of a column of observations or actions.
 pub(super) fn values(
     name: &'static str,
@@ -62,7 +71,7 @@ pub(super) fn lists(
             Problem::new(name, row, format!("has {found} cells; {owner} has {width}"))
         })?
     };
-    match (0..elements.len()).find(|&cell| elements.is_null(cell)) {
+    match first_null(&elements) {
         None => cells(name, &elements, to)
             .map_err(|problem| Problem { row: problem.row.map(|cell| cell / width), ..problem }),
         Some(cell) => Err(Problem::new(name, cell / width, "has an empty (null) cell")),

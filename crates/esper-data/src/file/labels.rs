@@ -135,7 +135,7 @@ impl StepLabels {
             Expected::IntegerList.check(CLUSTERS, source.schema()).map_err(invalid)?;
         }
         let columns = [column::EPISODE, column::STEP, LABEL, CLUSTERS];
-        let parts = source.read_groups(&columns, Part::default, Part::add)?;
+        let parts = source.read_groups(&columns, None, |_| Part::default(), Part::add)?;
         assemble(data, &parts).map_err(invalid)
     }
 }

@@ -17,6 +17,7 @@
 mod arrays;
 mod checksum;
 mod labels;
+mod lists;
 mod pending;
 mod read;
 mod source;

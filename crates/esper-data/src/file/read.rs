@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Schema};
 
 use super::arrays::{Problem, floats, integers, strings, values};
 use super::checksum::Checksums;
+use super::lists::Lists;
 use super::source::{ParquetSource, complete, nullable};
 use super::{FORMAT, Header, METADATA_KEY, column};
 use crate::builder::{DatasetBuilder, Ending, MAX_BEHAVIOURS, TOO_MANY_BEHAVIOURS};
@@ -24,9 +25,15 @@ pub fn read(path: &Path) -> Result<Dataset, DataError> {
     let invalid = |problem: String| DataError::InvalidFile { path: path.to_owned(), problem };
     check_columns(&source, &header).map_err(invalid)?;
 
-    let empty = || Part::new(&header.metadata);
-    let parts =
-        source.read_groups(&column::ALL, empty, |part, batch| part.add(batch, &header.metadata))?;
+    let spaces = &header.metadata;
+    let seen = &spaces.observation_space;
+    let (width, cells) = (seen.cells(), seen.cell_type());
+    let parts = source.read_groups(
+        &column::ALL,
+        Some(Lists { column: column::OBSERVATION, width, cells }),
+        |observations| Part::new(spaces, observations),
+        |part, batch| part.add(batch, spaces),
+    )?;
     let data = assemble(&header, parts)
         .and_then(DatasetBuilder::build)
         .map_err(|error| error.in_file(path))?;
@@ -179,12 +186,13 @@ struct Part {
 }
 
 impl Part {
-    fn new(spaces: &Metadata) -> Self {
+    /// No rows yet, perhaps with their observations, all of them.
+    fn new(spaces: &Metadata, observations: Option<Cells>) -> Self {
         let observation_type = spaces.observation_space.cell_type();
         Part {
             episode: Vec::new(),
             step: Vec::new(),
-            observations: Cells::empty(observation_type),
+            observations: observations.unwrap_or_else(|| Cells::empty(observation_type)),
             actions: Cells::empty(spaces.action_space.cell_type()),
             rewards: Vec::new(),
             terminated: Vec::new(),
@@ -203,8 +211,10 @@ impl Part {
 
         integers(column::EPISODE, complete(column::EPISODE)?, &mut self.episode)?;
         integers(column::STEP, complete(column::STEP)?, &mut self.step)?;
-        let observation = complete(column::OBSERVATION)?;
-        values(column::OBSERVATION, observation_space, observation, &mut self.observations)?;
+        if batch.column_by_name(column::OBSERVATION).is_some() {
+            let observation = complete(column::OBSERVATION)?;
+            values(column::OBSERVATION, observation_space, observation, &mut self.observations)?;
+        }
         values(column::ACTION, action_space, complete(column::ACTION)?, &mut self.actions)?;
         floats(column::REWARD, complete(column::REWARD)?, &mut self.rewards)?;
         for (name, to) in

@@ -6,14 +6,16 @@ use std::fs::File;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Schema;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::ParquetMetaData;
 use rayon::prelude::*;
 
-use super::arrays::Problem;
+use super::arrays::{Problem, first_null};
+use super::lists::Lists;
+use crate::cells::Cells;
 use crate::error::DataError;
 
 /// Rows that are decoded at a time.
@@ -56,32 +58,55 @@ impl<'a> ParquetSource<'a> {
         self.footer.metadata()
     }
 
-    /// Reads the named columns, a part for each row group: `start` makes an empty one, `add` adds rows to it.
+    /// Reads the named columns, a part for each row group: `start` makes an empty one, `add` adds rows to it. One of the
+    /// columns may be `lists`; where it can be read as such, its cells are in what `start` is given, and not in the rows.
     pub(super) fn read_groups<P: Send>(
         &self,
         columns: &[&str],
-        start: impl Fn() -> P + Sync,
+        lists: Option<Lists<'_>>,
+        start: impl Fn(Option<Cells>) -> P + Sync,
         add: impl Fn(&mut P, &RecordBatch) -> Result<(), Problem> + Sync,
     ) -> Result<Vec<P>, DataError> {
-        let schema = self.footer.parquet_schema();
-        let roots = schema.root_schema().get_fields().iter().enumerate();
-        let wanted = roots.filter(|(_, field)| columns.contains(&field.name()));
-        let columns = ProjectionMask::roots(schema, wanted.map(|(at, _)| at));
         let groups = 0..self.metadata().num_row_groups();
-        let read =
-            |group| guarded(self.path, || self.read_group(group, columns.clone(), start(), &add));
+        let read = |group| {
+            guarded(self.path, || {
+                let lists = lists.map(|lists| Ok((lists, self.read_lists(group, lists)?)));
+                match lists.transpose()? {
+                    Some((lists, Some(cells))) => {
+                        let others: Vec<&str> =
+                            columns.iter().copied().filter(|&name| name != lists.column).collect();
+                        self.read_group(group, &others, start(Some(cells)), &add)
+                    }
+                    _ => self.read_group(group, columns, start(None), &add),
+                }
+            })
+        };
         groups.into_par_iter().map(read).collect()
+    }
+
+    fn read_lists(&self, group: usize, lists: Lists<'_>) -> Result<Option<Cells>, DataError> {
+        lists
+            .read(self.file()?, self.metadata(), group)
+            .map_err(|error| not_parquet(self.path, error))
+    }
+
+    /// A file of its own for every thread: clones of one would share a single position.
+    fn file(&self) -> Result<File, DataError> {
+        File::open(self.path).map_err(|source| DataError::io(self.path, source))
     }
 
     fn read_group<P>(
         &self,
         group: usize,
-        columns: ProjectionMask,
+        columns: &[&str],
         mut part: P,
         add: impl Fn(&mut P, &RecordBatch) -> Result<(), Problem>,
     ) -> Result<P, DataError> {
-        // A file of its own for every thread: clones of one would share a single position.
-        let file = File::open(self.path).map_err(|source| DataError::io(self.path, source))?;
+        let schema = self.footer.parquet_schema();
+        let roots = schema.root_schema().get_fields().iter().enumerate();
+        let wanted = roots.filter(|(_, field)| columns.contains(&field.name()));
+        let columns = ProjectionMask::roots(schema, wanted.map(|(at, _)| at));
+        let file = self.file()?;
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.footer.clone())
             .with_row_groups(vec![group])
             .with_projection(columns)
@@ -117,7 +142,7 @@ pub(super) fn complete<'a>(
     name: &'static str,
 ) -> Result<&'a ArrayRef, Problem> {
     let array = nullable(batch, name)?;
-    match (0..array.len()).find(|&row| array.is_null(row)) {
+    match first_null(array) {
         None => Ok(array),
         Some(row) => Err(Problem::new(name, row, "is empty (null)")),
     }
