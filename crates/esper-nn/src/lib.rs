@@ -58,6 +58,7 @@ pub use norm::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig};
 pub use ops::linear::RowsIn;
 pub use ops::loss::{RowWeights, cross_entropy, squared_error};
 pub use ops::lstm::LstmState;
+pub use ops::repeated::Repeated;
 pub use ops::rows::{gather_rows, scale_gradient};
 pub use optim::{AdamW, AdamWConfig};
 pub use sparse::SparseRows;

@@ -6,6 +6,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rand::{Rng, RngExt};
 
 use crate::ops::linear::{RowsIn, linear};
+use crate::ops::repeated::{Repeated, linear_repeated};
 
 /// What a [`Linear`] layer is like.
 #[derive(Config, Debug)]
@@ -57,7 +58,12 @@ impl Linear {
         self.apply(&rows.into(), true)
     }
 
-    fn apply(&self, rows: &RowsIn, relu: bool) -> Tensor<2> {
+    /// Both for rows that are repeated, what they share computed once.
+    pub(crate) fn forward_repeated(&self, rows: &Repeated, relu: bool) -> Tensor<2> {
+        linear_repeated(rows, self.weight.val(), self.bias.as_ref().map(Param::val), relu)
+    }
+
+    pub(crate) fn apply(&self, rows: &RowsIn, relu: bool) -> Tensor<2> {
         linear(rows, self.weight.val(), self.bias.as_ref().map(Param::val), relu)
     }
 

@@ -2,13 +2,14 @@
 
 use burn::config::Config;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, activation};
+use burn::tensor::{Device, Tensor};
 use rand::Rng;
 
 use crate::linear::{Linear, LinearConfig};
 use crate::noise::Noise;
 use crate::norm::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig};
 use crate::ops::linear::RowsIn;
+use crate::ops::repeated::Repeated;
 use crate::ops::rows::dropout;
 
 /// How hidden layers are normalised.
@@ -113,19 +114,53 @@ impl Mlp {
     ///
     /// On a device with gradients this is training: batches normalise themselves, and dropout takes keys from `noise`.
     pub fn forward(&self, rows: impl Into<RowsIn>, noise: &mut Noise) -> Tensor<2> {
-        let mut rows = rows.into();
-        for layer in &self.hidden {
-            let mut hidden = match (&layer.batch_norm, &layer.layer_norm) {
-                (Some(norm), _) => norm.forward(layer.linear.forward(rows), true),
-                (_, Some(norm)) => activation::relu(norm.forward(layer.linear.forward(rows))),
-                (None, None) => layer.linear.forward_relu(rows),
-            };
-            if self.dropout > 0.0 && hidden.device().is_autodiff() {
-                hidden = dropout(hidden, self.dropout, noise.key());
+        let rows = rows.into();
+        match self.hidden.split_first() {
+            Some((first, others)) => {
+                let rows = self.hidden(first, |relu| first.linear.apply(&rows, relu), noise);
+                self.after_first(others, rows, noise)
             }
-            rows = hidden.into();
+            None => self.output.forward(rows),
+        }
+    }
+
+    /// What [`forward`](Self::forward) gives for repeated rows, to the last bit, in less time: what the first layer makes of
+    /// a row is computed once, however often the row is repeated.
+    pub fn forward_repeated(&self, rows: &Repeated, noise: &mut Noise) -> Tensor<2> {
+        match self.hidden.split_first() {
+            Some((first, others)) => {
+                let linear = |relu| first.linear.forward_repeated(rows, relu);
+                let rows = self.hidden(first, linear, noise);
+                self.after_first(others, rows, noise)
+            }
+            None => self.output.forward_repeated(rows, false),
+        }
+    }
+
+    fn after_first(&self, others: &[Hidden], mut rows: Tensor<2>, noise: &mut Noise) -> Tensor<2> {
+        for layer in others {
+            let input = RowsIn::from(rows);
+            rows = self.hidden(layer, |relu| layer.linear.apply(&input, relu), noise);
         }
         self.output.forward(rows)
+    }
+
+    /// A hidden layer; `linear` is its linear part, with ReLU or without.
+    fn hidden(
+        &self,
+        layer: &Hidden,
+        linear: impl FnOnce(bool) -> Tensor<2>,
+        noise: &mut Noise,
+    ) -> Tensor<2> {
+        let hidden = match (&layer.batch_norm, &layer.layer_norm) {
+            (Some(norm), _) => norm.forward(linear(false), true),
+            (_, Some(norm)) => norm.forward_relu(linear(false)),
+            (None, None) => linear(true),
+        };
+        if self.dropout > 0.0 && hidden.device().is_autodiff() {
+            return dropout(hidden, self.dropout, noise.key());
+        }
+        hidden
     }
 
     /// The device it is on.

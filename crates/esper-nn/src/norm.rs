@@ -103,7 +103,12 @@ impl LayerNormConfig {
 impl LayerNorm {
     /// Rows in and out: `[rows, width]`.
     pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
-        layer_norm(rows, self.gamma.val(), self.beta.val())
+        layer_norm(rows, self.gamma.val(), self.beta.val(), false)
+    }
+
+    /// As [`forward`](Self::forward), then ReLU: cut at zero.
+    pub fn forward_relu(&self, rows: Tensor<2>) -> Tensor<2> {
+        layer_norm(rows, self.gamma.val(), self.beta.val(), true)
     }
 }
 

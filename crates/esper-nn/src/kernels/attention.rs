@@ -92,7 +92,9 @@ kernel! {
     fn causal_softmax(weights: &mut [f32], length: usize, scale: f32) {
         for (token, row) in weights.chunks_exact_mut(length).enumerate() {
             let (seen, unseen) = row.split_at_mut(token + 1);
-            seen.iter_mut().for_each(|value| *value *= scale);
+            for value in seen.iter_mut() {
+                *value *= scale;
+            }
             softmax_row(seen);
             unseen.fill(0.0);
         }

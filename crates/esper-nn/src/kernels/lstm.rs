@@ -153,9 +153,13 @@ fn advance_row(
         gates.chunks_exact_mut(hidden).zip(bias.chunks_exact(hidden)).enumerate()
     {
         if kind == 2 {
-            gate.iter_mut().zip(bias).for_each(|(gate, bias)| *gate = tanh(*gate + bias));
+            for (gate, bias) in gate.iter_mut().zip(bias) {
+                *gate = tanh(*gate + bias);
+            }
         } else {
-            gate.iter_mut().zip(bias).for_each(|(gate, bias)| *gate = sigmoid(*gate + bias));
+            for (gate, bias) in gate.iter_mut().zip(bias) {
+                *gate = sigmoid(*gate + bias);
+            }
         }
     }
     let (input, rest) = gates.split_at(hidden);

@@ -6,8 +6,9 @@
 
 /// Defines a function that runs compiled for the best instruction set the machine has.
 ///
-/// Its body is safe code; loops in it should be plain enough to vectorise. Products and sums are only fused where the
-/// body says `mul_add`, so the result is the same on every instruction set.
+/// Its body is safe code; loops in it should be plain enough to vectorise, and written as loops: what goes through an
+/// iterator's `for_each` or `fold` may be compiled as a function of its own, without those instructions. Products and
+/// sums are only fused where the body says `mul_add`, so the result is the same on every instruction set.
 macro_rules! kernel {
     (
         $(#[$attribute:meta])*
@@ -81,12 +82,16 @@ pub(crate) fn instructions() -> Instructions {
     *BEST
 }
 
-/// Numbers that one piece of work handles: large enough that handing it to a thread costs little beside it.
-const PIECE: usize = 1 << 14;
+/// Numbers whose sum is one piece of a larger sum. It decides the order in which they are added, and so the last bits.
+const SUMMED: usize = 1 << 14;
 
-/// The rows of a piece of work on rows of this width.
-pub(crate) fn piece_rows(width: usize) -> usize {
-    (PIECE / width.max(1)).max(1)
+/// Numbers that a thread is handed at least: so many that handing them over, and waking somebody up for it, costs little
+/// beside the work.
+const HANDED: usize = 1 << 16;
+
+/// The rows that so many numbers fill.
+fn rows_of(numbers: usize, width: usize) -> usize {
+    (numbers / width.max(1)).max(1)
 }
 
 /// Calls `work(first_row, rows)` on pieces of a matrix, in parallel where there is enough of it.
@@ -95,7 +100,7 @@ pub(crate) fn for_rows<T: Send>(
     width: usize,
     work: impl Fn(usize, &mut [T]) + Sync,
 ) {
-    let rows = piece_rows(width);
+    let rows = rows_of(HANDED, width);
     if matrix.len() <= 2 * rows * width {
         return work(0, matrix);
     }
@@ -112,7 +117,7 @@ pub(crate) fn for_rows2<T: Send, U: Send>(
     work: impl Fn(usize, &mut [T], &mut [U]) + Sync,
 ) {
     debug_assert_eq!(first.len() / first_width, second.len() / second_width);
-    let rows = piece_rows(first_width.max(second_width));
+    let rows = rows_of(HANDED, first_width.max(second_width));
     if first.len() <= 2 * rows * first_width {
         return work(0, first, second);
     }
@@ -128,7 +133,7 @@ pub(crate) fn for_rows3<T: Send>(
     [(a, a_width), (b, b_width), (c, c_width)]: [(&mut [T], usize); 3],
     work: impl Fn(usize, [&mut [T]; 3]) + Sync,
 ) {
-    let rows = piece_rows(a_width.max(b_width).max(c_width));
+    let rows = rows_of(HANDED, a_width.max(b_width).max(c_width));
     if a.len() <= 2 * rows * a_width {
         return work(0, [a, b, c]);
     }
@@ -146,7 +151,7 @@ pub(crate) fn sum_rows(
     sums: usize,
     add: impl Fn(usize, usize, &mut [f32]) + Sync,
 ) -> Vec<f32> {
-    let piece = piece_rows(width);
+    let piece = rows_of(SUMMED, width);
     if rows <= piece {
         let mut total = vec![0.0; sums];
         add(0, rows, &mut total);
@@ -157,7 +162,8 @@ pub(crate) fn sum_rows(
         add(first, piece.min(rows - first), &mut partial);
         partial
     };
-    let partials: Vec<Vec<f32>> = (0..rows).into_par_iter().step_by(piece).map(partial).collect();
+    let pieces = (0..rows).into_par_iter().step_by(piece).with_min_len(HANDED / SUMMED);
+    let partials: Vec<Vec<f32>> = pieces.map(partial).collect();
     let mut total = vec![0.0f64; sums];
     for partial in partials {
         total.iter_mut().zip(partial).for_each(|(total, part)| *total += f64::from(part));
@@ -171,7 +177,7 @@ mod tests {
 
     #[test]
     fn pieces_cover_every_row_once() {
-        for (rows, width) in [(1, 1), (1, 7), (33, 1000), (1000, 33), (20_000, 2)] {
+        for (rows, width) in [(1, 1), (1, 7), (333, 1000), (9999, 33), (200_000, 2)] {
             let mut matrix = vec![0u32; rows * width];
             for_rows(&mut matrix, width, |first, piece| {
                 for (row, values) in piece.chunks_exact_mut(width).enumerate() {
@@ -188,7 +194,7 @@ mod tests {
 
     #[test]
     fn sums_do_not_depend_on_threads() {
-        let values: Vec<f32> = (0..100_000).map(|i| ((i * 7919) % 1000) as f32 / 999.0).collect();
+        let values: Vec<f32> = (0..1_000_000).map(|i| ((i * 7919) % 1000) as f32 / 999.0).collect();
         let sum = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let add = |first: usize, rows: usize, sums: &mut [f32]| {
@@ -198,6 +204,6 @@ mod tests {
         };
         assert_eq!(sum(1), sum(3));
         let exact: f64 = values.iter().map(|&value| f64::from(value)).sum();
-        assert!((f64::from(sum(2)[0]) - exact).abs() < 1.0);
+        assert!((f64::from(sum(2)[0]) - exact).abs() < 10.0);
     }
 }

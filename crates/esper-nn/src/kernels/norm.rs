@@ -178,20 +178,33 @@ pub(crate) fn batch_norm_backward(
 pub(crate) fn lane_sum(values: &[f32], term: impl Fn(usize, f32) -> f32) -> f32 {
     const LANES: usize = 16;
     let mut lanes = [0.0; LANES];
-    let whole = values.len() / LANES * LANES;
-    for at in (0..whole).step_by(LANES) {
+    let (whole, last) = values.as_chunks::<LANES>();
+    for (chunk, values) in whole.iter().enumerate() {
         for lane in 0..LANES {
-            lanes[lane] += term(at + lane, values[at + lane]);
+            lanes[lane] += term(chunk * LANES + lane, values[lane]);
         }
     }
-    let rest: f32 = (whole..values.len()).map(|at| term(at, values[at])).sum();
-    lanes.iter().sum::<f32>() + rest
+    let mut rest = -0.0;
+    for (at, &value) in last.iter().enumerate() {
+        rest += term(whole.len() * LANES + at, value);
+    }
+    let mut sum = -0.0;
+    for lane in lanes {
+        sum += lane;
+    }
+    sum + rest
 }
 
-/// `y = gamma · (x - mean) / √(variance + ε) + beta`, row by row. Also returns mean and 1 / σ of every row, in turn.
-pub(crate) fn layer_norm(input: &[f32], gamma: &[f32], beta: &[f32]) -> (Buffer, Vec<f32>) {
+/// `y = gamma · (x - mean) / √(variance + ε) + beta`, row by row, cut at zero if asked to. Also returns mean and 1 / σ of
+/// every row, in turn.
+pub(crate) fn layer_norm(
+    input: &[f32],
+    gamma: &[f32],
+    beta: &[f32],
+    relu: bool,
+) -> (Buffer, Vec<f32>) {
     kernel! {
-        fn piece(output: &mut [f32], statistics: &mut [f32], input: &[f32], gamma: &[f32], beta: &[f32]) {
+        fn piece(output: &mut [f32], statistics: &mut [f32], input: &[f32], gamma: &[f32], beta: &[f32], floor: f32) {
             let width = gamma.len();
             let beta = &beta[..width];
             let rows = output.chunks_exact_mut(width).zip(input.chunks_exact(width));
@@ -202,16 +215,18 @@ pub(crate) fn layer_norm(input: &[f32], gamma: &[f32], beta: &[f32]) -> (Buffer,
                 statistics.copy_from_slice(&[mean, inverse]);
                 for column in 0..width {
                     let normal = (input[column] - mean) * inverse;
-                    output[column] = gamma[column].mul_add(normal, beta[column]);
+                    let value = gamma[column].mul_add(normal, beta[column]);
+                    output[column] = if value < floor { floor } else { value };
                 }
             }
         }
     }
     let width = gamma.len();
+    let floor = if relu { 0.0 } else { f32::NEG_INFINITY };
     let mut output = Buffer::any(input.len());
     let mut statistics = vec![0.0; 2 * (input.len() / width)];
     for_rows2((&mut output, width), (&mut statistics, 2), |first, output, statistics| {
-        piece(output, statistics, &input[first * width..], gamma, beta);
+        piece(output, statistics, &input[first * width..], gamma, beta, floor);
     });
     (output, statistics)
 }

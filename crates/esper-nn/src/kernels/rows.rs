@@ -38,7 +38,9 @@ kernel! {
     /// Adds every row to the sums.
     fn add_rows(sums: &mut [f32], rows: &[f32]) {
         for row in rows.chunks_exact(sums.len()) {
-            sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+            for (sum, value) in sums.iter_mut().zip(row) {
+                *sum += value;
+            }
         }
     }
 }
@@ -92,7 +94,9 @@ kernel! {
     pub(crate) fn scatter_add(sums: &mut [f32], width: usize, gradient: &[f32], indices: &[u32]) {
         for (row, &index) in gradient.chunks_exact(width).zip(indices) {
             let at = index as usize * width;
-            sums[at..at + width].iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+            for (sum, value) in sums[at..at + width].iter_mut().zip(row) {
+                *sum += value;
+            }
         }
     }
 }
@@ -121,7 +125,9 @@ pub(crate) fn add_active(to: &mut [f32], width: usize, active: ActiveRows<'_>, w
                 for &feature in active.of(first + row) {
                     let at = feature as usize * width;
                     let weights = &weights[at..at + width];
-                    to.iter_mut().zip(weights).for_each(|(to, weight)| *to += weight);
+                    for (to, weight) in to.iter_mut().zip(weights) {
+                        *to += weight;
+                    }
                 }
             }
         }
@@ -148,7 +154,9 @@ pub(crate) fn active_weights_gradient(
                 for &feature in active.of(row) {
                     let at = feature as usize * columns;
                     let sums = &mut sums[at..at + columns];
-                    sums.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += value);
+                    for (sum, value) in sums.iter_mut().zip(gradient) {
+                        *sum += value;
+                    }
                 }
             }
         }

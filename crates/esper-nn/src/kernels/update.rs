@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::norm::lane_sum;
-use super::{PIECE, sum_rows};
+use super::{HANDED, sum_rows};
 
 /// One AdamW step with PyTorch's meaning of its numbers.
 #[derive(Clone, Copy, Debug)]
@@ -56,11 +56,11 @@ impl AdamW {
             size: (f64::from(self.learning_rate) / power(self.beta1)) as f32,
             correction: (1.0 / power(self.beta2).sqrt()) as f32,
         };
-        if weights.len() <= 2 * PIECE {
+        if weights.len() <= 2 * HANDED {
             return piece(weights, gradient, first, second, numbers);
         }
-        let moments = first.par_chunks_mut(PIECE).zip(second.par_chunks_mut(PIECE));
-        weights.par_chunks_mut(PIECE).zip(gradient.par_chunks(PIECE)).zip(moments).for_each(
+        let moments = first.par_chunks_mut(HANDED).zip(second.par_chunks_mut(HANDED));
+        weights.par_chunks_mut(HANDED).zip(gradient.par_chunks(HANDED)).zip(moments).for_each(
             |((weights, gradient), (first, second))| {
                 piece(weights, gradient, first, second, numbers);
             },

@@ -11,6 +11,7 @@ pub(crate) mod linear;
 pub(crate) mod loss;
 pub(crate) mod lstm;
 mod pooled;
+pub(crate) mod repeated;
 pub(crate) mod rows;
 #[cfg(test)]
 pub(crate) mod testing;
