@@ -149,6 +149,11 @@ impl Plan {
 
     /// Trains.
     pub fn train(&self, data: &Dataset, monitor: &dyn Monitor) -> Result<Outcome, Error> {
+        // In a thread of the pool: work that is divided up from outside of it waits for a hand-over every time.
+        rayon::scope(|_| self.train_here(data, monitor))
+    }
+
+    fn train_here(&self, data: &Dataset, monitor: &dyn Monitor) -> Result<Outcome, Error> {
         let started = Instant::now();
         self.check(data)?;
         let General { discount, .. } = self.config.get()?;

@@ -107,7 +107,7 @@ impl Clusters {
     /// Draws the cluster of a step: appends one category a group, as columns of `[width]`.
     pub fn draw(&self, step: usize, rng: &mut Rng, columns: &mut Vec<u32>) {
         for group in 0..self.groups {
-            columns.push(at_quantile(&self.possible(step, group), rng.random()));
+            columns.push(at_quantile(self.possible(step, group), rng.random()));
         }
     }
 
@@ -122,83 +122,102 @@ impl Clusters {
         (0..self.groups).map(likeliest).collect()
     }
 
-    /// Clusters with weights that stand for the whole distribution of a step: all that are possible, if those are no more
-    /// than `samples`; otherwise so many draws, spread evenly over the distribution of every group, equal ones put
+    /// Adds clusters with weights that stand for the whole distribution of a step: all that are possible, if those are no
+    /// more than `samples`; otherwise so many draws, spread evenly over the distribution of every group, equal ones put
     /// together.
-    pub fn representatives(&self, step: usize, samples: usize, rng: &mut Rng) -> Representatives {
-        let possible: Vec<Vec<(u32, f64)>> =
-            (0..self.groups).map(|group| self.possible(step, group)).collect();
-        let count = possible.iter().try_fold(1usize, |all, group| all.checked_mul(group.len()));
+    pub fn represent(&self, step: usize, samples: usize, rng: &mut Rng, to: &mut Representatives) {
+        let count = (0..self.groups)
+            .try_fold(1usize, |all, group| all.checked_mul(self.possible(step, group).count()));
         if count.is_some_and(|count| count <= samples) {
-            return all_combinations(&possible);
+            return self.represent_all(step, to);
         }
         // A Latin hypercube: every group sees every stratum once, in an order of its own.
-        let mut drawn = vec![0; samples * self.groups];
-        let mut order: Vec<usize> = (0..samples).collect();
-        for (at, group) in possible.iter().enumerate() {
+        let Representatives { columns, weights, order, drawn, possible } = to;
+        drawn.clear();
+        drawn.resize(samples * self.groups, 0);
+        order.clear();
+        order.extend(0..samples);
+        for group in 0..self.groups {
             order.shuffle(rng);
+            possible.clear();
+            possible.extend(self.possible(step, group));
             for (sample, stratum) in order.iter().enumerate() {
                 let quantile = (*stratum as f64 + rng.random::<f64>()) / samples as f64;
-                drawn[sample * self.groups + at] = at_quantile(group, quantile);
+                drawn[sample * self.groups + group] =
+                    at_quantile(possible.iter().copied(), quantile);
             }
         }
-        let mut distinct = Representatives { columns: Vec::new(), weights: Vec::new() };
+        let (first, first_weight) = (columns.len(), weights.len());
         for cluster in drawn.chunks_exact(self.groups) {
             let same =
-                distinct.columns.chunks_exact(self.groups).position(|other| other == cluster);
+                columns[first..].chunks_exact(self.groups).position(|other| other == cluster);
             match same {
-                Some(at) => distinct.weights[at] += 1.0 / samples as f32,
+                Some(at) => weights[first_weight + at] += 1.0 / samples as f32,
                 None => {
-                    distinct.columns.extend_from_slice(cluster);
-                    distinct.weights.push(1.0 / samples as f32);
+                    columns.extend_from_slice(cluster);
+                    weights.push(1.0 / samples as f32);
                 }
             }
         }
-        distinct
+    }
+
+    /// Adds every combination of one column a group, with its probability; the last group changes fastest.
+    fn represent_all(&self, step: usize, to: &mut Representatives) {
+        // The combinations of a tree's branches, followed from its root: what stands in `drawn` is the branch.
+        fn follow(
+            clusters: &Clusters,
+            (step, group): (usize, usize),
+            weight: f64,
+            to: &mut Representatives,
+        ) {
+            if group == clusters.groups {
+                to.columns.extend_from_slice(&to.drawn);
+                to.weights.push(weight as f32);
+                return;
+            }
+            for (column, probability) in clusters.possible(step, group) {
+                to.drawn.push(column);
+                follow(clusters, (step, group + 1), weight * probability, to);
+                to.drawn.pop();
+            }
+        }
+        to.drawn.clear();
+        follow(self, (step, 0), 1.0, to);
     }
 
     /// The columns of a group that a step can have, with their probabilities.
-    fn possible(&self, step: usize, group: usize) -> Vec<(u32, f64)> {
+    fn possible(&self, step: usize, group: usize) -> impl Iterator<Item = (u32, f64)> + Clone {
         let weights = self.group(step, group);
         let total: u32 = weights.iter().map(|&weight| u32::from(weight)).sum();
-        let column = |category: usize| (group * self.categories + category) as u32;
-        let chances = weights.iter().enumerate().filter(|(_, weight)| **weight > 0);
-        chances.map(|(at, &weight)| (column(at), f64::from(weight) / f64::from(total))).collect()
+        let first = (group * self.categories) as u32;
+        let chances = (first..).zip(weights).filter(|(_, weight)| **weight > 0);
+        chances.map(move |(column, &weight)| (column, f64::from(weight) / f64::from(total)))
     }
 }
 
 /// The column at a quantile (from 0 to 1) of a distribution.
-fn at_quantile(distribution: &[(u32, f64)], quantile: f64) -> u32 {
-    let found = index_at(distribution.iter().map(|(_, probability)| *probability), quantile);
-    let at = found.unwrap_or(distribution.len().saturating_sub(1));
-    distribution.get(at).map_or(0, |(column, _)| *column)
+fn at_quantile(distribution: impl Iterator<Item = (u32, f64)> + Clone, quantile: f64) -> u32 {
+    let probabilities = distribution.clone().map(|(_, probability)| probability);
+    let mut columns = distribution.map(|(column, _)| column);
+    let found = match index_at(probabilities, quantile) {
+        Some(at) => columns.nth(at),
+        // Rounding: the point lies beyond all of them.
+        None => columns.last(),
+    };
+    found.unwrap_or(0)
 }
 
-/// Every combination of one column a group, with its probability.
-fn all_combinations(groups: &[Vec<(u32, f64)>]) -> Representatives {
-    let mut combinations: Vec<(Vec<u32>, f64)> = vec![(Vec::new(), 1.0)];
-    for group in groups {
-        combinations = combinations
-            .iter()
-            .flat_map(|(columns, weight)| {
-                group.iter().map(move |&(column, probability)| {
-                    ([&columns[..], &[column]].concat(), weight * probability)
-                })
-            })
-            .collect();
-    }
-    Representatives {
-        columns: combinations.iter().flat_map(|(columns, _)| columns.clone()).collect(),
-        weights: combinations.iter().map(|(_, weight)| *weight as f32).collect(),
-    }
-}
-
-/// Clusters that stand for the distribution of a step.
+/// Clusters that stand for the distributions of steps, one step's after the other's.
+#[derive(Default)]
 pub struct Representatives {
     /// One column a group for every cluster.
     pub columns: Vec<u32>,
-    /// What each cluster counts; they sum to one.
+    /// What each cluster counts; those of a step sum to one.
     pub weights: Vec<f32>,
+    /// What drawing needs for a moment.
+    order: Vec<usize>,
+    drawn: Vec<u32>,
+    possible: Vec<(u32, f64)>,
 }
 
 /// Episodes in order, in parts of about so many steps.
@@ -232,17 +251,22 @@ mod tests {
     #[test]
     fn representatives_stand_for_the_distribution() {
         let mut rng = Seed::new(0).rng();
-        let one = Clusters::new(1, 3, vec![150, 0, 50]);
-        let all = one.representatives(0, 8, &mut rng);
+        let mut of = |clusters: &Clusters, samples: usize| {
+            let mut found = Representatives::default();
+            clusters.represent(0, samples, &mut rng, &mut found);
+            found
+        };
+        let all = of(&Clusters::new(1, 3, vec![150, 0, 50]), 8);
         assert_eq!((all.columns, all.weights), (vec![0, 2], vec![0.75, 0.25]));
 
-        let two = Clusters::new(2, 2, vec![0, 255, 100, 100]);
-        let all = two.representatives(0, 8, &mut rng);
+        let all = of(&Clusters::new(2, 2, vec![0, 255, 100, 100]), 8);
         assert_eq!((all.columns, all.weights), (vec![1, 2, 1, 3], vec![0.5, 0.5]));
+        let all = of(&Clusters::new(2, 2, vec![51, 204, 204, 51]), 4);
+        assert_eq!(all.columns, [0, 2, 0, 3, 1, 2, 1, 3]);
+        assert_eq!(all.weights, [0.16, 0.04, 0.64, 0.16]);
 
         // Four possible, two draws: each half of both distributions once.
-        let many = Clusters::new(2, 2, vec![100, 100, 100, 100]);
-        let drawn = many.representatives(0, 2, &mut rng);
+        let drawn = of(&Clusters::new(2, 2, vec![100, 100, 100, 100]), 2);
         assert_eq!(drawn.weights, [0.5, 0.5]);
         let mut columns = drawn.columns;
         columns.sort_unstable();

@@ -2,12 +2,16 @@
 //!
 //! > L(ψ) = ‖R_t - f_ψ(I, s_t, a_t)‖²
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
-use esper_data::Seed;
-use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, SparseRows, squared_error};
+use esper_data::{Rng, Seed};
+use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, Repeated, SparseRows, squared_error};
+use rayon::prelude::*;
 
-use super::clusters::{Clusters, parts};
+use super::clusters::{Clusters, Representatives, parts};
 use super::settings::ReturnsConfig;
 use crate::error::Error;
 use crate::features::Scale;
@@ -73,42 +77,62 @@ impl ReturnPredictor {
         clusters: &Clusters,
         samples: usize,
     ) -> Result<Vec<f32>, Error> {
-        let (mlp, device) = (self.mlp.valid(), context.device);
-        let data = context.data;
-        let mut labels = vec![0.0; data.rows()];
-        let mut done = 0;
-        for (part, episodes) in parts(data, 0..data.episodes(), STEPS_AT_ONCE).enumerate() {
-            let steps = StepRows::of_episodes(data, &episodes);
-            let mut rng = context.seed.named("label").indexed(part as u64).rng();
-            // Every step as often as it has representatives, in turn.
-            let (mut repeated, mut columns, mut weights) = (Vec::new(), Vec::new(), Vec::new());
-            for (at, &step) in steps.steps.iter().enumerate() {
-                let drawn = clusters.representatives(step, samples, &mut rng);
-                repeated.extend(std::iter::repeat_n(at as u32, drawn.weights.len()));
-                columns.extend(drawn.columns);
-                weights.extend(drawn.weights);
-            }
-            let ends = (1..=weights.len() as u32).map(|row| row * clusters.groups() as u32);
-            let drawn = SparseRows::new(clusters.width(), ends.collect(), columns);
-            let seen = context.interface.states_and_actions(data, &steps, device);
-            let predicted: Vec<f32> = mlp
-                .forward(seen.gather(&repeated).with_ones(&drawn), &mut Noise::new(0))
-                .into_data()
-                .try_to_vec()
-                .expect("predictions are floats");
-            for ((at, weight), predicted) in repeated.into_iter().zip(weights).zip(predicted) {
-                let step = steps.steps[at as usize];
-                labels[step] += weight * self.scale.undo(predicted) as f32;
-            }
-            done += steps.steps.len();
-            context.monitor.progress("label", done, data.steps());
+        let (mlp, data) = (self.mlp.valid(), context.data);
+        let parts: Vec<Vec<usize>> = parts(data, 0..data.episodes(), STEPS_AT_ONCE).collect();
+        let done = AtomicUsize::new(0);
+        let label = |(part, episodes): (usize, &Vec<usize>)| {
             if context.monitor.stop() {
                 return Err(Error::Stopped);
             }
+            let steps = StepRows::of_episodes(data, episodes);
+            let mut rng = context.seed.named("label").indexed(part as u64).rng();
+            let labels = self.label_steps(&mlp, context, clusters, (&steps, samples), &mut rng);
+            let done = done.fetch_add(steps.steps.len(), Relaxed) + steps.steps.len();
+            context.monitor.progress("label", done, data.steps());
+            Ok((steps.steps, labels))
+        };
+        let labelled: Result<Vec<_>, Error> = parts.par_iter().enumerate().map(label).collect();
+        let mut labels = vec![0.0f32; data.rows()];
+        for (steps, values) in labelled? {
+            steps.into_iter().zip(values).for_each(|(step, label)| labels[step] = label);
         }
         let [lowest, highest] = self.range;
         labels.iter_mut().for_each(|label| *label = label.clamp(lowest, highest));
         Ok(labels)
+    }
+
+    /// The expectation of `f` for each of some steps, in their order.
+    fn label_steps(
+        &self,
+        mlp: &Mlp,
+        context: &Context<'_>,
+        clusters: &Clusters,
+        (steps, samples): (&StepRows, usize),
+        rng: &mut Rng,
+    ) -> Vec<f32> {
+        // Every step as often as it has representatives, in turn.
+        let (mut drawn, mut of) = (Representatives::default(), Vec::new());
+        for (at, &step) in steps.steps.iter().enumerate() {
+            clusters.represent(step, samples, rng, &mut drawn);
+            of.resize(drawn.weights.len(), at as u32);
+        }
+        let Representatives { columns, weights, .. } = drawn;
+        let ends = (1..=weights.len() as u32).map(|row| row * clusters.groups() as u32);
+        let repeated = Repeated {
+            rows: context.interface.states_and_actions(context.data, steps, context.device),
+            of: of.into(),
+            ones: SparseRows::new(clusters.width(), ends.collect(), columns),
+        };
+        let predicted: Vec<f32> = mlp
+            .forward_repeated(&repeated, &mut Noise::new(0))
+            .into_data()
+            .try_to_vec()
+            .expect("predictions are floats");
+        let mut labels = vec![0.0; steps.steps.len()];
+        for ((&at, weight), predicted) in repeated.of.iter().zip(weights).zip(predicted) {
+            labels[at as usize] += weight * self.scale.undo(predicted) as f32;
+        }
+        labels
     }
 }
 
