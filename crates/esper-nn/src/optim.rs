@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use burn::backend::Flex;
 use burn::config::Config;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
-use burn::optim::GradientsParams;
 use burn::tensor::{Gradients, Tensor, TensorData, Transaction};
 
 use crate::kernels::update;
@@ -70,8 +69,7 @@ impl AdamW {
         module: M,
         gradients: &mut Gradients,
     ) -> M {
-        let gradients = GradientsParams::from_module(gradients, &module);
-        let on_host = fetch(&module, &gradients);
+        let on_host = fetch(&module, gradients);
         self.time += 1;
         let AdamWConfig { beta1, beta2, epsilon, weight_decay, warmup_steps, max_norm } =
             self.config;
@@ -79,7 +77,7 @@ impl AdamW {
         let gradient_scale = match max_norm {
             None => 1.0,
             // As PyTorch does it, with a little added to the norm.
-            Some(most) => (most / (norm(&module, &gradients, &on_host) + 1e-6)).min(1.0),
+            Some(most) => (most / (norm(&module, gradients, &on_host) + 1e-6)).min(1.0),
         };
         let update = update::AdamW {
             learning_rate: (learning_rate * warmth.min(1.0)) as f32,
@@ -205,15 +203,15 @@ struct OnHost {
 }
 
 /// Fetches the weights and gradients that are on another device, all in one: each would have to be waited for.
-fn fetch<M: Module>(module: &M, gradients: &GradientsParams) -> HashMap<ParamId, OnHost> {
+fn fetch<M: Module>(module: &M, gradients: &Gradients) -> HashMap<ParamId, OnHost> {
     struct Fetching<'a> {
-        gradients: &'a GradientsParams,
+        gradients: &'a Gradients,
         ids: Vec<ParamId>,
         transaction: Transaction,
     }
     impl ModuleVisitor for Fetching<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let gradient = self.gradients.get::<D>(param.id);
+            let gradient = param.val().grad(self.gradients);
             if let Some(gradient) = gradient.filter(|gradient| Input::of(gradient).is_none()) {
                 self.ids.push(param.id);
                 let transaction = std::mem::take(&mut self.transaction);
@@ -234,13 +232,9 @@ fn fetch<M: Module>(module: &M, gradients: &GradientsParams) -> HashMap<ParamId,
 }
 
 /// The norm of all gradients together.
-fn norm<M: Module>(
-    module: &M,
-    gradients: &GradientsParams,
-    on_host: &HashMap<ParamId, OnHost>,
-) -> f64 {
+fn norm<M: Module>(module: &M, gradients: &Gradients, on_host: &HashMap<ParamId, OnHost>) -> f64 {
     struct Squares<'a> {
-        gradients: &'a GradientsParams,
+        gradients: &'a Gradients,
         on_host: &'a HashMap<ParamId, OnHost>,
         sum: f64,
     }
@@ -248,7 +242,7 @@ fn norm<M: Module>(
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             if let Some(OnHost { gradient, .. }) = self.on_host.get(&param.id) {
                 self.sum += update::sum_of_squares(gradient);
-            } else if let Some(gradient) = self.gradients.get::<D>(param.id) {
+            } else if let Some(gradient) = param.val().grad(self.gradients) {
                 let gradient = Values::on_cpu(&gradient).expect("what is not has been fetched");
                 self.sum += update::sum_of_squares(gradient.get());
             }
@@ -261,14 +255,14 @@ fn norm<M: Module>(
 
 struct Mapper<'a> {
     update: update::AdamW,
-    gradients: GradientsParams,
+    gradients: &'a mut Gradients,
     on_host: HashMap<ParamId, OnHost>,
     moments: &'a mut HashMap<ParamId, Moments>,
 }
 
 impl ModuleMapper for Mapper<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let Some(gradient) = self.gradients.remove::<D>(param.id) else {
+        let Some(gradient) = param.val().grad_remove(self.gradients) else {
             return param;
         };
         let (id, tensor, mapper) = param.consume();
