@@ -1,14 +1,15 @@
-//! `bench/compare`: our training and acting steps beside PyTorch's, taking turns, as a table of ratios.
+//! `bench/compare`: our training and acting steps beside those of PyTorch or JAX, taking turns, as a table of ratios.
 
 mod shipped;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use burn::tensor::Tensor;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use esper_data::Seed;
 use esper_nn::{DeviceName, LinearConfig};
 use serde::Serialize;
@@ -30,7 +31,11 @@ struct Entry {
     make: fn() -> Box<dyn Workload>,
     ours: &'static str,
     pytorch: &'static str,
+    jax: &'static str,
 }
+
+/// What JAX does beyond what PyTorch does.
+const COMPILED: &str = "as PyTorch, one compiled function";
 
 const ENTRIES: &[Entry] = &[
     Entry {
@@ -39,6 +44,7 @@ const ENTRIES: &[Entry] = &[
         make: || Box::new(clustering(&connect_four(4..=22, 500))),
         ours: "packed rows, drawn and encoded; sparse first layers; one pass of the transition predictor for both updates",
         pytorch: "made-up tensors, padded to the longest; a pass of the transition predictor for each update",
+        jax: "made-up tensors, padded to 22 steps; one compiled function, one pass of the transition predictor for both updates",
     },
     Entry {
         name: "W2",
@@ -46,6 +52,7 @@ const ENTRIES: &[Entry] = &[
         make: || Box::new(clustering(&twenty48(40..=80, 500))),
         ours: "as W1",
         pytorch: "as W1",
+        jax: "as W1, padded to 80 steps",
     },
     Entry {
         name: "W3",
@@ -53,6 +60,7 @@ const ENTRIES: &[Entry] = &[
         make: || Box::new(transformer_step()),
         ours: "windows drawn and encoded; 59 tokens each; after the last attention only the state tokens",
         pytorch: "made-up tensors of 60 tokens a window",
+        jax: COMPILED,
     },
     Entry {
         name: "W4",
@@ -60,6 +68,7 @@ const ENTRIES: &[Entry] = &[
         make: || Box::new(mlp_step()),
         ours: "rows drawn and encoded; sparse first layer",
         pytorch: "made-up tensors, dense",
+        jax: COMPILED,
     },
     Entry {
         name: "W5-mlp-1",
@@ -67,6 +76,7 @@ const ENTRIES: &[Entry] = &[
         make: || Box::new(Acting::mlp(1)),
         ours: "one action, checked, encoded and sampled",
         pytorch: "one action, sampled",
+        jax: COMPILED,
     },
     Entry {
         name: "W5-mlp-100",
@@ -74,6 +84,7 @@ const ENTRIES: &[Entry] = &[
         make: || Box::new(Acting::mlp(100)),
         ours: "100 actions, checked, encoded and sampled",
         pytorch: "100 actions, sampled",
+        jax: COMPILED,
     },
     Entry {
         name: "W5-transformer-1",
@@ -81,6 +92,7 @@ const ENTRIES: &[Entry] = &[
         make: || Box::new(Acting::transformer(1)),
         ours: "3 new tokens, the others cached; every tenth time half of the window again",
         pytorch: "60 tokens, recomputed",
+        jax: COMPILED,
     },
     Entry {
         name: "W5-transformer-100",
@@ -88,10 +100,35 @@ const ENTRIES: &[Entry] = &[
         make: || Box::new(Acting::transformer(100)),
         ours: "as with one",
         pytorch: "60 tokens, recomputed",
+        jax: COMPILED,
     },
 ];
 
-/// Time our steps and PyTorch's, taking turns, and print the ratios.
+/// Whom we are timed beside.
+#[derive(Clone, Copy, ValueEnum)]
+enum Beside {
+    Torch,
+    Jax,
+}
+
+impl Beside {
+    fn title(self) -> &'static str {
+        match self {
+            Beside::Torch => "PyTorch",
+            Beside::Jax => "JAX",
+        }
+    }
+
+    /// The script of its side, and what it needs.
+    fn script(self) -> (&'static str, &'static str) {
+        match self {
+            Beside::Torch => ("torch_peer.py", "pip install torch"),
+            Beside::Jax => ("jax_peer.py", "pip install jax optax"),
+        }
+    }
+}
+
+/// Time our steps and PyTorch's or JAX's, taking turns, and print the ratios.
 #[derive(Parser)]
 struct Arguments {
     /// Workloads to time; all by default. `W5` stands for all that begin with it
@@ -105,8 +142,12 @@ struct Arguments {
     #[arg(long, default_value_t = 9)]
     turns: usize,
 
+    /// Whom to be timed beside
+    #[arg(long, value_enum, default_value = "torch")]
+    peer: Beside,
+
     /// Time our side only, without Python
-    #[arg(long)]
+    #[arg(long, conflicts_with = "peer")]
     ours: bool,
 }
 
@@ -114,14 +155,22 @@ struct Arguments {
 struct Comparison {
     ours_ms: f64,
     pytorch_ms: Option<f64>,
-    /// Ours over PyTorch's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jax_ms: Option<f64>,
+    /// Ours over the peer's.
     ratio: Option<f64>,
     /// Our matrix products a second, as a share of what the machine does in one large product.
     ceiling_share: f64,
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let arguments = Arguments::parse();
+    if let Err(error) = rayon::ThreadPoolBuilder::new().num_threads(2).build_global() {
+        eprintln!("error: cannot start two threads: {error}");
+        return ExitCode::FAILURE;
+    }
+    // In a thread of the pool, as the program does its work.
+    match rayon::scope(|_| run(&arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("error: {message}");
@@ -131,10 +180,6 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(2)
-        .build_global()
-        .map_err(|error| format!("cannot start two threads: {error}"))?;
     let wanted = |entry: &&Entry| {
         let names = &arguments.workloads;
         names.is_empty() || names.iter().any(|name| entry.name.starts_with(name.as_str()))
@@ -143,26 +188,33 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     if entries.is_empty() {
         return Err("there is no such workload; there are W1 to W5".to_owned());
     }
-    let mut peer = if arguments.ours { None } else { Some(Peer::start()?) };
+    let mut peer = if arguments.ours { None } else { Some(Peer::start(arguments.peer)?) };
     let ceiling = ceiling();
     let mut results = BTreeMap::new();
     if !arguments.json {
         println!(
             "ceiling {ceiling:.0} GFLOP/s; milliseconds a step, median of turns' means, 2 threads each\n"
         );
-        println!("{:<20} {:>9} {:>9} {:>7} {:>8}", "", "ours", "PyTorch", "ratio", "ceiling");
+        let peer = arguments.peer.title();
+        println!("{:<20} {:>9} {peer:>9} {:>7} {:>8}", "", "ours", "ratio", "ceiling");
     }
     for entry in entries {
-        let result = compare(entry, arguments.turns, peer.as_mut(), ceiling)?;
+        let result = compare(entry, arguments, peer.as_mut(), ceiling)?;
         if !arguments.json {
-            let peer = result.pytorch_ms.map_or("-".to_owned(), |ms| format!("{ms:.3}"));
+            let peer_ms = result.pytorch_ms.or(result.jax_ms);
+            let peer = peer_ms.map_or("-".to_owned(), |ms| format!("{ms:.3}"));
             let ratio = result.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
             let share = 100.0 * result.ceiling_share;
             println!(
                 "{:<20} {:>9.3} {peer:>9} {ratio:>7} {share:>7.0}%",
                 entry.name, result.ours_ms
             );
-            println!("{:20}   ours: {}\n{:20}   PyTorch: {}", "", entry.ours, "", entry.pytorch);
+            let theirs = match arguments.peer {
+                Beside::Torch => entry.pytorch,
+                Beside::Jax => entry.jax,
+            };
+            let title = arguments.peer.title();
+            println!("{:20}   ours: {}\n{:20}   {title}: {theirs}", "", entry.ours, "");
         }
         results.insert(entry.name, result);
     }
@@ -176,13 +228,13 @@ fn run(arguments: &Arguments) -> Result<(), String> {
 /// Both sides in turn, after a turn each to warm up.
 fn compare(
     entry: &Entry,
-    turns: usize,
+    Arguments { turns, peer: beside, .. }: &Arguments,
     mut peer: Option<&mut Peer>,
     ceiling: f64,
 ) -> Result<Comparison, String> {
     let mut workload = (entry.make)();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for turn in 0..=turns {
+    for turn in 0..=*turns {
         let our_turn: Vec<f64> = (0..entry.rounds)
             .map(|_| {
                 let started = Instant::now();
@@ -202,11 +254,12 @@ fn compare(
         }
     }
     let ours_ms = 1e3 * median(ours);
-    let pytorch_ms = (!theirs.is_empty()).then(|| 1e3 * median(theirs));
+    let peer_ms = (!theirs.is_empty()).then(|| 1e3 * median(theirs));
     Ok(Comparison {
         ours_ms,
-        pytorch_ms,
-        ratio: pytorch_ms.map(|theirs| ours_ms / theirs),
+        pytorch_ms: peer_ms.filter(|_| matches!(beside, Beside::Torch)),
+        jax_ms: peer_ms.filter(|_| matches!(beside, Beside::Jax)),
+        ratio: peer_ms.map(|theirs| ours_ms / theirs),
         ceiling_share: workload.flops() / (ours_ms * 1e6) / ceiling,
     })
 }
@@ -233,7 +286,7 @@ fn ceiling() -> f64 {
     4.0 * (size * size * size) as f64 / best / 1e9
 }
 
-/// The PyTorch side, in a process of its own.
+/// The other side, in a process of its own.
 struct Peer {
     process: Child,
     requests: ChildStdin,
@@ -241,11 +294,11 @@ struct Peer {
 }
 
 impl Peer {
-    fn start() -> Result<Self, String> {
+    fn start(beside: Beside) -> Result<Self, String> {
         let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peer.py");
+        let (script, install) = beside.script();
         let mut process = Command::new(&python)
-            .arg(script)
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -255,9 +308,9 @@ impl Peer {
         let mut peer = Peer { process, requests, answers };
         let greeting = peer.answer()?;
         if !greeting.starts_with("ready") {
-            return Err(format!("{python} did not start; it needs torch (pip install torch)"));
+            return Err(format!("{python} did not start; it needs packages: {install}"));
         }
-        eprintln!("PyTorch {}", greeting.trim_start_matches("ready "));
+        eprintln!("{} {}", beside.title(), greeting.trim_start_matches("ready "));
         Ok(peer)
     }
 
@@ -267,7 +320,7 @@ impl Peer {
         let seconds: Result<Vec<f64>, _> = answer.split_whitespace().map(str::parse).collect();
         match seconds {
             Ok(seconds) if seconds.len() == rounds => Ok(seconds),
-            _ => Err(format!("PyTorch's side answered: {answer}")),
+            _ => Err(format!("the other side answered: {answer}")),
         }
     }
 

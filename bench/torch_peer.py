@@ -1,15 +1,13 @@
 """The PyTorch side of `bench/compare`: the paper's training steps as a PyTorch user writes them.
 
-Speaks over standard input and output: reads a line `WORKLOAD ROUNDS`, runs that many rounds, and answers with the
-seconds each took, on one line. Batches are padded to the longest trajectory, as in the paper's pseudocode.
+Batches are padded to the longest trajectory, as in the paper's pseudocode.
 """
-
-import sys
-import time
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from protocol import serve
 
 torch.set_num_threads(2)
 
@@ -227,20 +225,6 @@ WORKLOADS = {
 }
 
 
-def main():
-    torch.manual_seed(0)
-    made = {}
-    print("ready", torch.__version__, flush=True)
-    for line in sys.stdin:
-        name, rounds = line.split()
-        workload = made.setdefault(name, None) or made.__setitem__(name, WORKLOADS[name]()) or made[name]
-        seconds = []
-        for _ in range(int(rounds)):
-            started = time.perf_counter()
-            workload.round()
-            seconds.append(time.perf_counter() - started)
-        print(*seconds, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    torch.manual_seed(0)
+    serve(torch.__version__, WORKLOADS)
