@@ -42,6 +42,9 @@ pub use collect::CollectError;
 pub use collection::{CollectOptions, Collection, OptionsError};
 pub use env::{Action, Env};
 pub use expert::{Expert, ExpertError};
-pub use task::{BehaviourOptions, BehaviourSpec, DatasetSpec, Published, Task, task, tasks};
+pub use task::{
+    BehaviourOptions, BehaviourSpec, DatasetSpec, OptionSpec, Published, ReferenceReturns, Task,
+    TaskError, find_task, task, tasks,
+};
 pub use world::{Spaces, Step, World, WorldError};
 pub use worlds::Worlds;
