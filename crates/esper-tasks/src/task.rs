@@ -7,12 +7,15 @@ use crate::behaviour::{Behaviour, UniformRandom};
 use crate::expert::Expert;
 use crate::world::{Spaces, World, WorldError};
 use crate::worlds::Worlds;
-use crate::{connect_four, gambling, twenty48};
+use crate::{connect_four, gambling, mujoco, twenty48};
 
 /// The tasks that are built in.
 pub fn tasks() -> &'static [Task] {
-    static TASKS: LazyLock<Vec<Task>> =
-        LazyLock::new(|| vec![gambling::task(), connect_four::task(), twenty48::task()]);
+    static TASKS: LazyLock<Vec<Task>> = LazyLock::new(|| {
+        let mut tasks = vec![gambling::task(), connect_four::task(), twenty48::task()];
+        tasks.extend(mujoco::tasks());
+        tasks
+    });
     &TASKS
 }
 
@@ -21,11 +24,12 @@ pub fn task(name: &str) -> Option<&'static Task> {
     find_task(name).ok()
 }
 
-/// The built-in task of a name, or of one of its aliases. Options of its world follow the name: `task+option=value`.
+/// The built-in task of a name, or of one of its aliases. Options of its world follow the name: `hopper+noise=0.5`.
 ///
 /// ```
 /// assert_eq!(esper_tasks::find_task("2048")?.name(), "twenty48");
-/// assert!(esper_tasks::find_task("2048+wind=3").is_err());
+/// assert_eq!(esper_tasks::find_task("hopper+noise=.50")?.name(), "hopper+noise=0.5");
+/// assert!(esper_tasks::find_task("hopper+wind=3").is_err());
 /// # Ok::<(), esper_tasks::TaskError>(())
 /// ```
 pub fn find_task(name: &str) -> Result<&'static Task, TaskError> {
@@ -594,11 +598,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_value_is_part_of_the_name() {
+        let name = |asked: &str| find_task(asked).map(|task| task.name().to_owned());
+        assert_eq!(name("hopper+noise=0.50").unwrap(), "hopper+noise=0.5");
+        assert_eq!(name("Hopper-v5+noise=1").unwrap(), "hopper+noise=1");
+        // The usual value is no other world.
+        assert_eq!(name("hopper+noise=0").unwrap(), "hopper");
+        let noisy = find_task("hopper+noise=0.25").unwrap();
+        assert!(std::ptr::eq(noisy, find_task("hopper+noise=0.250").unwrap()));
+        assert_eq!(noisy.options().map(|(_, value)| value).collect::<Vec<_>>(), [0.25]);
+        assert_eq!(noisy.reference_returns(), find_task("hopper").unwrap().reference_returns());
+        assert!(noisy.aliases().is_empty());
+    }
+
+    #[test]
     fn what_no_task_has_is_refused_in_words() {
         let problem = |asked: &str| find_task(asked).unwrap_err().to_string();
         assert!(problem("chess").starts_with("there is no task `chess`; there are gambling, "));
+        assert_eq!(problem("hopper+wind=3"), "hopper has no option `wind`; it has noise");
         assert_eq!(problem("gambling+noise=1"), "gambling has no option `noise`; it has none");
-        assert!(task("gambling+").is_none());
+        for value in ["hopper+noise=-1", "hopper+noise=NaN", "hopper+noise=loud", "hopper+noise"] {
+            assert!(problem(value).starts_with("`noise` of hopper is a number from 0 to 10, "));
+        }
+        assert!(task("hopper+").is_none());
     }
 
     /// What is published for a world is not said of the same world with more chance.
@@ -611,5 +633,12 @@ mod tests {
         let calm = mine.with_value("wind", 0.0).unwrap();
         assert_eq!((calm.name(), calm.published("esper", None)), ("mine+wind=0", None));
         assert_eq!(calm.with_value("wind", 1.0).unwrap().name(), "mine");
+    }
+
+    #[test]
+    fn scores_are_normalised_as_in_d4rl() {
+        let returns = task("halfcheetah").unwrap().reference_returns().unwrap();
+        assert_eq!(returns.normalised_score(-280.18), 0.0);
+        assert_eq!(returns.normalised_score(12_135.0), 100.0);
     }
 }
