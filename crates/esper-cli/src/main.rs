@@ -4,6 +4,7 @@ mod commands;
 mod output;
 mod progress;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
@@ -26,6 +27,10 @@ struct Arguments {
     /// Train and act on the CPU, or on a GPU where the program was built for one (cargo feature `gpu`)
     #[arg(long, global = true, value_enum, value_name = "DEVICE", default_value_t = DeviceArgument::Cpu)]
     device: DeviceArgument,
+
+    /// Where the library of MuJoCo is, for tasks that need it: a file or a folder [default: $MUJOCO_PATH, or the Python on the path]
+    #[arg(long, global = true, value_name = "PATH")]
+    mujoco: Option<PathBuf>,
 
     /// Print one JSON document to standard output, and nothing else there
     #[arg(long, global = true)]
@@ -108,6 +113,9 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
+    if let Some(path) = &arguments.mujoco {
+        esper_tasks::mujoco::use_library(path).map_err(Failure::misuse)?;
+    }
     match arguments.command {
         Command::Tasks => tasks::run(output),
         Command::Collect(arguments) => collect::run(&arguments, output),

@@ -45,6 +45,7 @@ mod sparse;
 mod store;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod transformer;
 
 pub use device::{Device, DeviceError, DeviceName, default_device};
@@ -65,4 +66,5 @@ pub use sparse::SparseRows;
 pub use store::{
     StoreError, from_safetensors, metadata, stored_numbers, to_safetensors, to_safetensors_with,
 };
+pub use threads::alone;
 pub use transformer::{KeyValueCache, Transformer, TransformerConfig};

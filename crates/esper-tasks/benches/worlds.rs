@@ -11,13 +11,21 @@ use esper_tasks::connect_four::behaviours::EpsilonOptimal;
 use esper_tasks::connect_four::book::Book;
 use esper_tasks::connect_four::rules::{Board, COLUMNS};
 use esper_tasks::connect_four::{ConnectFour, Oracle, Solver, obvious_column};
-use esper_tasks::{Behaviour, Env, UniformRandom, task};
+use esper_tasks::{Behaviour, Env, UniformRandom, WorldError, task};
 use rand::RngExt;
 
 fn main() {
     println!("random steps a second, 256 copies");
     println!("  gambling      {:>12.0}", steps_a_second("gambling", 3, 10_000_000));
     println!("  twenty48      {:>12.0}", steps_a_second("twenty48", 4, 20_000_000));
+
+    println!("random steps a second, MuJoCo, 16 copies");
+    for name in ["hopper", "hopper-v4", "walker2d", "walker2d-v4", "halfcheetah"] {
+        match real_valued_steps_a_second(name, 40_000) {
+            Ok(speed) => println!("  {name:<13} {speed:>12.0}"),
+            Err(error) => println!("  {name:<13} {error}"),
+        }
+    }
 
     println!("connect-four, cold opponent, milliseconds an episode");
     let env = ConnectFour::new(cold_oracle());
@@ -65,6 +73,29 @@ fn steps_a_second(name: &str, actions: u8, steps: usize) -> f64 {
         worlds.step((&chosen).into()).expect("actions are right");
     }
     steps as f64 / started.elapsed().as_secs_f64()
+}
+
+/// The same with actions that are real numbers, in worlds that are not everywhere.
+fn real_valued_steps_a_second(name: &str, steps: usize) -> Result<f64, WorldError> {
+    const COPIES: usize = 16;
+    let mut worlds = task(name).expect("it is built in").worlds(COPIES)?;
+    let random = UniformRandom::over(&worlds.spaces().action)?;
+    let mut rng = Seed::new(0).rng();
+    let mut seed = 0;
+    let mut chosen = Cells::Float(Vec::new());
+    let started = Instant::now();
+    for _ in 0..steps / COPIES {
+        chosen.clear();
+        for copy in 0..COPIES {
+            if !worlds.running()[copy] {
+                seed += 1;
+                worlds.reset(copy, seed)?;
+            }
+            random.act(worlds.observations(), &mut rng, &mut chosen)?;
+        }
+        worlds.step(chosen.view())?;
+    }
+    Ok(steps as f64 / started.elapsed().as_secs_f64())
 }
 
 fn milliseconds_an_episode(mut env: ConnectFour, agent: &dyn Behaviour, episodes: u64) -> f64 {

@@ -7,7 +7,7 @@ use esper_data::{DataError, Dataset, Metadata, Seed};
 use crate::behaviour::Mixture;
 use crate::collect::{CollectError, collect};
 use crate::expert::Expert;
-use crate::task::{BehaviourOptions, BehaviourSpec, EXPERT, Task};
+use crate::task::{BehaviourOptions, BehaviourSpec, EXPERT, Task, listed};
 use crate::world::WorldError;
 
 /// What to collect, before it is checked.
@@ -102,7 +102,7 @@ impl Collection {
             Some(name) => task.dataset(name).ok_or_else(|| OptionsError::UnknownDataset {
                 task: task.name().to_owned(),
                 asked: name.clone(),
-                known: listed(task.datasets().iter().map(|dataset| &dataset.name)),
+                known: listed(task.datasets().iter().map(|dataset| dataset.name.as_str())),
             })?,
         };
         let steps = options.steps.unwrap_or(dataset.steps);
@@ -118,7 +118,7 @@ impl Collection {
             return Err(OptionsError::Epsilon);
         }
         if options.epsilon.is_some() && chosen.iter().all(|behaviour| behaviour.epsilon.is_none()) {
-            return Err(OptionsError::NoEpsilon(listed(chosen.iter().map(|b| &b.name))));
+            return Err(OptionsError::NoEpsilon(listed(chosen.iter().map(|b| b.name.as_str()))));
         }
         if options.expert.is_some() && chosen.iter().all(|behaviour| behaviour.name != EXPERT) {
             return Err(OptionsError::NoExpert);
@@ -182,11 +182,6 @@ pub fn share(steps: u64, fraction: f64) -> u64 {
     ((steps as f64 * fraction).round() as u64).max(1)
 }
 
-/// Names with commas between them.
-fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {
-    names.map(String::as_str).collect::<Vec<_>>().join(", ")
-}
-
 /// The behaviours asked for, or those of the data set when none are.
 fn choose(
     task: &Task,
@@ -209,7 +204,7 @@ fn choose(
         let behaviour = behaviour.ok_or_else(|| OptionsError::UnknownBehaviour {
             task: task.name().to_owned(),
             asked: name.clone(),
-            known: listed(known.iter().map(|behaviour| &behaviour.name)),
+            known: listed(known.iter().map(|behaviour| behaviour.name.as_str())),
         })?;
         if chosen.iter().any(|other| other.name == *name) {
             return Err(OptionsError::Twice(name.clone()));

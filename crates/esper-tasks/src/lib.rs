@@ -1,4 +1,4 @@
-//! Stochastic worlds, who acts in them, and the data that gives.
+//! Worlds, who acts in them, and the data that gives.
 //!
 //! [`World`] is the one interface to a world; [`Env`] is the typed way to write one, and [`Worlds`] are many copies stepped
 //! together. A [`Behaviour`] is a way of acting; a [`Collection`] plays episodes into an [`esper_data::Dataset`]. A [`Task`]
@@ -32,6 +32,7 @@ pub mod connect_four;
 mod env;
 mod expert;
 pub mod gambling;
+pub mod mujoco;
 mod task;
 pub mod twenty48;
 mod world;
@@ -42,6 +43,9 @@ pub use collect::CollectError;
 pub use collection::{CollectOptions, Collection, OptionsError, share};
 pub use env::{Action, Env};
 pub use expert::{Expert, ExpertError};
-pub use task::{BehaviourOptions, BehaviourSpec, DatasetSpec, Published, Task, task, tasks};
+pub use task::{
+    BehaviourOptions, BehaviourSpec, DatasetSpec, OptionSpec, Published, ReferenceReturns, Task,
+    TaskError, find_task, task, tasks,
+};
 pub use world::{Spaces, Step, World, WorldError};
 pub use worlds::Worlds;

@@ -1,7 +1,7 @@
 //! Tasks: a world with a name, who acts in it, its data, and the settings that differ for it. All of it is data.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use esper_data::check_name;
 
@@ -9,24 +9,106 @@ use crate::behaviour::{Behaviour, UniformRandom};
 use crate::expert::Expert;
 use crate::world::{Spaces, World, WorldError};
 use crate::worlds::Worlds;
-use crate::{connect_four, gambling, twenty48};
+use crate::{connect_four, gambling, mujoco, twenty48};
 
 /// The tasks that are built in.
 pub fn tasks() -> &'static [Task] {
-    static TASKS: LazyLock<Vec<Task>> =
-        LazyLock::new(|| vec![gambling::task(), connect_four::task(), twenty48::task()]);
+    static TASKS: LazyLock<Vec<Task>> = LazyLock::new(|| {
+        let mut tasks = vec![gambling::task(), connect_four::task(), twenty48::task()];
+        tasks.extend(mujoco::tasks());
+        tasks
+    });
     &TASKS
 }
 
-/// The built-in task of a name, or of one of its aliases.
+/// The built-in task of a name: [`find_task`] without a reason why there is none.
 pub fn task(name: &str) -> Option<&'static Task> {
-    tasks()
-        .iter()
-        .find(|task| task.name() == name || task.aliases.iter().any(|alias| alias == name))
+    find_task(name).ok()
 }
 
-/// Makes a copy of a world.
-type MakeWorld = dyn Fn() -> Result<Box<dyn World>, WorldError> + Send + Sync;
+/// The built-in task of a name, or of one of its aliases. Options of its world follow the name: `hopper+noise=0.5`.
+///
+/// ```
+/// assert_eq!(esper_tasks::find_task("2048")?.name(), "twenty48");
+/// assert_eq!(esper_tasks::find_task("hopper+noise=.50")?.name(), "hopper+noise=0.5");
+/// assert!(esper_tasks::find_task("hopper+wind=3").is_err());
+/// # Ok::<(), esper_tasks::TaskError>(())
+/// ```
+pub fn find_task(name: &str) -> Result<&'static Task, TaskError> {
+    let mut parts = name.split('+');
+    let stem = parts.next().unwrap_or_default();
+    let named = |task: &&Task| task.name == stem || task.aliases.iter().any(|alias| alias == stem);
+    let plain = tasks().iter().find(named).ok_or_else(|| TaskError::Unknown {
+        asked: stem.to_owned(),
+        known: listed(tasks().iter().map(Task::name)),
+    })?;
+    let mut task = plain.clone();
+    for setting in parts {
+        let (option, text) = setting.split_once('=').unwrap_or((setting, ""));
+        let value = text.parse().map_err(|_| task.wrong_value(option, text));
+        task = task.with_value(option, value?)?;
+    }
+    if task.name == plain.name {
+        return Ok(plain);
+    }
+    // A process asks for few different ones, so each is kept for good.
+    static WITH_VALUES: Mutex<Vec<&'static Task>> = Mutex::new(Vec::new());
+    let mut kept = WITH_VALUES.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = kept.iter().find(|other| other.name == task.name).copied();
+    Ok(known.unwrap_or_else(|| {
+        let task = &*Box::leak(Box::new(task));
+        kept.push(task);
+        task
+    }))
+}
+
+/// Names with commas between them.
+pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// Why there is no task of a name.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// No task has the name.
+    #[error("there is no task `{asked}`; there are {known}")]
+    Unknown {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        known: String,
+    },
+    /// The task's world does not have the option.
+    #[error("{task} has no option `{asked}`; it has {known}")]
+    UnknownOption {
+        /// The task.
+        task: String,
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        known: String,
+    },
+    /// The option does not take the value.
+    #[error(
+        "`{option}` of {task} is a number from {low} to {high}, as in {task}+{option}={high}; not `{asked}`"
+    )]
+    Value {
+        /// The task.
+        task: String,
+        /// The option.
+        option: String,
+        /// What was asked for.
+        asked: String,
+        /// The lowest value.
+        low: f64,
+        /// The highest value.
+        high: f64,
+    },
+}
+
+/// Makes a copy of a world, with a value for each of its options.
+type MakeWorld = dyn Fn(&[f64]) -> Result<Box<dyn World>, WorldError> + Send + Sync;
 
 /// Makes a behaviour.
 type MakeBehaviour =
@@ -45,11 +127,18 @@ type MakeBehaviour =
 /// ```
 #[derive(Clone)]
 pub struct Task {
+    /// The stem, and options whose value is not the usual one.
     name: String,
+    stem: String,
     aliases: Vec<String>,
     version: u32,
     summary: String,
     world: Arc<MakeWorld>,
+    options: Vec<OptionSpec>,
+    /// One an option.
+    values: Vec<f64>,
+    /// If they are known without making a world.
+    spaces: Option<Spaces>,
     behaviours: Vec<BehaviourSpec>,
     /// At least one.
     datasets: Vec<DatasetSpec>,
@@ -58,7 +147,43 @@ pub struct Task {
     settings: Vec<(String, Vec<String>)>,
     episodes: usize,
     expert_return: Option<f64>,
+    reference_returns: Option<ReferenceReturns>,
     published: Vec<Published>,
+}
+
+/// An option of a task's world: a number that it is made with. A value other than the usual one is part of the task's name,
+/// `task+option=value`: whatever remembers the name, as data and policies do, remembers the world.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptionSpec {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub summary: String,
+    /// The value if nothing is said.
+    pub usual: f64,
+    /// The lowest and the highest value.
+    pub range: [f64; 2],
+}
+
+/// Returns that scores of a task are normalised by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReferenceReturns {
+    /// The mean return of random play: a score of 0.
+    pub random: f64,
+    /// The mean return of an expert: a score of 100.
+    pub expert: f64,
+}
+
+impl ReferenceReturns {
+    /// Normalised score of a return, as in D4RL: 0 is random play, 100 is an expert.
+    ///
+    /// ```
+    /// let returns = esper_tasks::ReferenceReturns { random: -20.0, expert: 3_180.0 };
+    /// assert_eq!(returns.normalised_score(1_580.0), 50.0);
+    /// ```
+    pub fn normalised_score(&self, achieved: f64) -> f64 {
+        100.0 * (achieved - self.random) / (self.expert - self.random)
+    }
 }
 
 /// A behaviour that a task offers.
@@ -130,27 +255,99 @@ impl Task {
         name: impl Into<String>,
         world: impl Fn() -> Result<Box<dyn World>, WorldError> + Send + Sync + 'static,
     ) -> Self {
-        let name = name.into();
-        check_name(&name).unwrap_or_else(|problem| panic!("{problem}"));
+        Self::with_options(name, [], move |_| world())
+    }
+
+    /// A task whose world has options: `world` is given one value for each, within its range. Spaces do not depend on them.
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_options(
+        name: impl Into<String>,
+        options: impl IntoIterator<Item = OptionSpec>,
+        world: impl Fn(&[f64]) -> Result<Box<dyn World>, WorldError> + Send + Sync + 'static,
+    ) -> Self {
+        let stem = name.into();
+        check_name(&stem).unwrap_or_else(|problem| panic!("{problem}"));
+        let options: Vec<OptionSpec> = options.into_iter().collect();
+        let values: Vec<f64> = options.iter().map(|option| option.usual).collect();
         let world: Arc<MakeWorld> = Arc::new(world);
-        let spaces = world.clone();
+        let (usual, spaces) = (values.clone(), world.clone());
         let random = BehaviourSpec::new(RANDOM, "every action equally likely", move |_| {
-            Ok(Box::new(UniformRandom::over(&spaces()?.spaces().action)?))
+            Ok(Box::new(UniformRandom::over(&spaces(&usual)?.spaces().action)?))
         });
         Task {
-            name,
+            name: stem.clone(),
+            stem,
             aliases: Vec::new(),
             version: 1,
             summary: String::new(),
             world,
+            options,
+            values,
+            spaces: None,
             behaviours: vec![random],
             datasets: vec![DatasetSpec::new(RANDOM, STEPS, [RANDOM]).with_summary("random play")],
             own_datasets: false,
             settings: Vec::new(),
             episodes: EPISODES,
             expert_return: None,
+            reference_returns: None,
             published: Vec::new(),
         }
+    }
+
+    /// The same with another value of one of its options: another world, with a name of its own. Results that were published
+    /// for the usual one are not its own.
+    pub fn with_value(mut self, option: &str, value: f64) -> Result<Self, TaskError> {
+        let at = self.options.iter().position(|spec| spec.name == option);
+        let at = at.ok_or_else(|| self.unknown_option(option))?;
+        let [low, high] = self.options[at].range;
+        if !(low..=high).contains(&value) {
+            return Err(self.wrong_value(option, &value.to_string()));
+        }
+        self.values[at] = value;
+        self.name = self.stem.clone();
+        for (option, value) in self.options.iter().zip(&self.values) {
+            if *value != option.usual {
+                self.name += &format!("+{}={value}", option.name);
+            }
+        }
+        if self.name != self.stem {
+            self.aliases.clear();
+            self.published.clear();
+        }
+        Ok(self)
+    }
+
+    /// The error for an option that it does not have.
+    fn unknown_option(&self, asked: &str) -> TaskError {
+        let known = match self.options.is_empty() {
+            true => "none".to_owned(),
+            false => listed(self.options.iter().map(|option| option.name.as_str())),
+        };
+        TaskError::UnknownOption { task: self.stem.clone(), asked: asked.to_owned(), known }
+    }
+
+    /// The error for a value that an option does not take.
+    fn wrong_value(&self, option: &str, asked: &str) -> TaskError {
+        match self.options.iter().find(|spec| spec.name == option) {
+            None => self.unknown_option(option),
+            Some(spec) => TaskError::Value {
+                task: self.stem.clone(),
+                option: option.to_owned(),
+                asked: asked.to_owned(),
+                low: spec.range[0],
+                high: spec.range[1],
+            },
+        }
+    }
+
+    /// What its observations and its actions look like, where a world cannot be made everywhere to ask it.
+    pub fn with_spaces(mut self, spaces: Spaces) -> Self {
+        self.spaces = Some(spaces);
+        self
     }
 
     /// Other names that it goes by.
@@ -210,6 +407,12 @@ impl Task {
         self
     }
 
+    /// Returns that its scores are normalised by.
+    pub fn with_reference_returns(mut self, returns: ReferenceReturns) -> Self {
+        self.reference_returns = Some(returns);
+        self
+    }
+
     /// Adds a published best return: of a method, with a policy or with any.
     pub fn with_published(
         mut self,
@@ -223,7 +426,7 @@ impl Task {
         self
     }
 
-    /// Its name, as the command line takes it.
+    /// Its name, as the command line takes it, with the values of options that are not the usual ones.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -245,7 +448,7 @@ impl Task {
 
     /// A copy of its world.
     pub fn world(&self) -> Result<Box<dyn World>, WorldError> {
-        (self.world)()
+        (self.world)(&self.values)
     }
 
     /// Copies of its world, to be stepped together.
@@ -255,9 +458,17 @@ impl Task {
 
     /// What its observations and its actions look like, checked.
     pub fn spaces(&self) -> Result<Spaces, WorldError> {
-        let spaces = self.world()?.spaces();
+        let spaces = match &self.spaces {
+            Some(spaces) => spaces.clone(),
+            None => self.world()?.spaces(),
+        };
         spaces.validate()?;
         Ok(spaces)
+    }
+
+    /// The options of its world, each with its value.
+    pub fn options(&self) -> impl Iterator<Item = (&OptionSpec, f64)> {
+        self.options.iter().zip(self.values.iter().copied())
     }
 
     /// The behaviours it offers.
@@ -291,6 +502,11 @@ impl Task {
         self.expert_return
     }
 
+    /// Returns that its scores are normalised by.
+    pub fn reference_returns(&self) -> Option<ReferenceReturns> {
+        self.reference_returns
+    }
+
     /// The published best return of a method with a policy, if there is one.
     pub fn published(&self, method: &str, policy: Option<&str>) -> Option<&Published> {
         self.published.iter().find(|result| {
@@ -303,6 +519,19 @@ impl Task {
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Task({} v{})", self.name, self.version)
+    }
+}
+
+impl OptionSpec {
+    /// An option: its name, the value if nothing is said, and the lowest and the highest.
+    pub fn new(name: impl Into<String>, usual: f64, range: [f64; 2]) -> Self {
+        OptionSpec { name: name.into(), summary: String::new(), usual, range }
+    }
+
+    /// What it does.
+    pub fn with_summary(mut self, summary: impl Into<String>) -> Self {
+        self.summary = summary.into();
+        self
     }
 }
 
@@ -374,5 +603,55 @@ impl DatasetSpec {
     pub fn with_summary(mut self, summary: impl Into<String>) -> Self {
         self.summary = summary.into();
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_part_of_the_name() {
+        let name = |asked: &str| find_task(asked).map(|task| task.name().to_owned());
+        assert_eq!(name("hopper+noise=0.50").unwrap(), "hopper+noise=0.5");
+        assert_eq!(name("Hopper-v5+noise=1").unwrap(), "hopper+noise=1");
+        // The usual value is no other world.
+        assert_eq!(name("hopper+noise=0").unwrap(), "hopper");
+        let noisy = find_task("hopper+noise=0.25").unwrap();
+        assert!(std::ptr::eq(noisy, find_task("hopper+noise=0.250").unwrap()));
+        assert_eq!(noisy.options().map(|(_, value)| value).collect::<Vec<_>>(), [0.25]);
+        assert_eq!(noisy.reference_returns(), find_task("hopper").unwrap().reference_returns());
+        assert!(noisy.aliases().is_empty());
+    }
+
+    #[test]
+    fn what_no_task_has_is_refused_in_words() {
+        let problem = |asked: &str| find_task(asked).unwrap_err().to_string();
+        assert!(problem("chess").starts_with("there is no task `chess`; there are gambling, "));
+        assert_eq!(problem("hopper+wind=3"), "hopper has no option `wind`; it has noise");
+        assert_eq!(problem("gambling+noise=1"), "gambling has no option `noise`; it has none");
+        for value in ["hopper+noise=-1", "hopper+noise=NaN", "hopper+noise=loud", "hopper+noise"] {
+            assert!(problem(value).starts_with("`noise` of hopper is a number from 0 to 10, "));
+        }
+        assert!(task("hopper+").is_none());
+    }
+
+    /// What is published for a world is not said of the same world with more chance.
+    #[test]
+    fn published_results_are_of_the_usual_world() {
+        let wind = OptionSpec::new("wind", 1.0, [0.0, 2.0]);
+        let make = |_: &[f64]| Ok(Box::new(gambling::Gambling::default()) as Box<dyn World>);
+        let mine = Task::with_options("mine", [wind], make).with_published("esper", None, 1.0, 0.0);
+        assert!(mine.published("esper", None).is_some());
+        let calm = mine.with_value("wind", 0.0).unwrap();
+        assert_eq!((calm.name(), calm.published("esper", None)), ("mine+wind=0", None));
+        assert_eq!(calm.with_value("wind", 1.0).unwrap().name(), "mine");
+    }
+
+    #[test]
+    fn scores_are_normalised_as_in_d4rl() {
+        let returns = task("halfcheetah").unwrap().reference_returns().unwrap();
+        assert_eq!(returns.normalised_score(-280.18), 0.0);
+        assert_eq!(returns.normalised_score(12_135.0), 100.0);
     }
 }

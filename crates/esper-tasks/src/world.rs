@@ -7,6 +7,7 @@ use std::error::Error;
 use esper_data::{Cell, CellsMut, CellsRef, Space};
 
 use crate::env::{Action, Env};
+use crate::mujoco::MujocoError;
 
 /// What the observations and the actions of a world look like.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,6 +94,9 @@ pub enum WorldError {
     /// The world does not keep what its spaces say.
     #[error("the world breaks its word: {0}")]
     Broken(String),
+    /// MuJoCo is not there, or failed.
+    #[error(transparent)]
+    Mujoco(#[from] MujocoError),
     /// What the world is made of failed.
     #[error("{message}")]
     Failed {

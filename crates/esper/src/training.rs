@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Gradients;
-use esper_nn::{AdamW, AdamWConfig, from_safetensors, to_safetensors};
+use esper_nn::{AdamW, AdamWConfig, alone, from_safetensors, to_safetensors};
 
 use crate::error::Error;
 
@@ -130,9 +130,10 @@ pub fn train(
     let mut kept = Instant::now();
     let mut sums: Vec<(&'static str, f64)> = Vec::new();
     let mut summed = 0;
+    let mut sharing = Sharing::default();
     for step in start..schedule.steps {
-        for (at, (name, value)) in learner.learn(step, schedule.pace(step)).into_iter().enumerate()
-        {
+        let measured = sharing.run(|| learner.learn(step, schedule.pace(step)));
+        for (at, (name, value)) in measured.into_iter().enumerate() {
             if !value.is_finite() {
                 return Err(Error::Diverged { phase: phase.to_owned(), step, what: name });
             }
@@ -160,6 +161,50 @@ pub fn train(
         }
     }
     Ok(())
+}
+
+/// Whether steps are done sooner by one thread or by all of them, found out by timing both now and then.
+///
+/// Where somebody else takes a core, threads that wait for each other also wait for that core, and one of them alone is
+/// faster. What a step computes does not depend on it.
+#[derive(Default)]
+struct Sharing {
+    /// Steps since both were last timed.
+    step: usize,
+    seconds_alone: f64,
+    seconds_shared: f64,
+}
+
+/// Steps in which each way is timed, and steps until that is done again.
+const TIMED: usize = 3;
+const TIMED_EVERY: usize = 100;
+
+impl Sharing {
+    fn run<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        if rayon::current_num_threads() == 1 {
+            return work();
+        }
+        if self.step == TIMED_EVERY {
+            *self = Self::default();
+        }
+        self.step += 1;
+        let started = Instant::now();
+        let since = || started.elapsed().as_secs_f64();
+        match self.step {
+            ..=TIMED => {
+                let done = work();
+                self.seconds_shared += since();
+                done
+            }
+            step if step <= 2 * TIMED => {
+                let done = alone(work);
+                self.seconds_alone += since();
+                done
+            }
+            _ if self.seconds_alone < self.seconds_shared => alone(work),
+            _ => work(),
+        }
+    }
 }
 
 /// A module and the optimiser that moves it.

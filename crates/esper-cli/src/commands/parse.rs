@@ -5,17 +5,14 @@ use std::num::IntErrorKind;
 use esper::Registry;
 use esper_eval::Experiment;
 use esper_eval::text::count;
-use esper_tasks::{Task, task, tasks};
+use esper_tasks::{Task, find_task};
 
 /// The most steps that can be asked for: some tens of gigabytes of file.
 const MOST_STEPS: u64 = 1_000_000_000;
 
-/// A built-in task, by name or alias.
+/// A built-in task, by name or alias, with options of its world.
 pub(super) fn parse_task(name: &str) -> Result<&'static Task, String> {
-    task(name).ok_or_else(|| {
-        let known: Vec<&str> = tasks().iter().map(Task::name).collect();
-        format!("there is no task of that name; there are {}", known.join(", "))
-    })
+    find_task(name).map_err(|error| error.to_string())
 }
 
 /// The name of a built-in method.

@@ -2,7 +2,7 @@
 
 use esper_data::Space;
 use esper_eval::text::count;
-use esper_tasks::{DatasetSpec, Spaces, Task, WorldError, tasks};
+use esper_tasks::{DatasetSpec, ReferenceReturns, Spaces, Task, WorldError, tasks};
 use serde::Serialize;
 
 use crate::output::{Failure, Output, wrapped};
@@ -19,6 +19,18 @@ struct TaskDescription {
     steps: u64,
     behaviours: Vec<BehaviourDescription>,
     datasets: Vec<DatasetDescription>,
+    /// Options of its world, as in TASK+OPTION=VALUE.
+    options: Vec<OptionDescription>,
+    /// Returns of a random player and of an expert, by which scores are normalised.
+    reference_returns: Option<[f64; 2]>,
+}
+
+#[derive(Serialize)]
+struct OptionDescription {
+    name: String,
+    summary: String,
+    default: f64,
+    range: [f64; 2],
 }
 
 #[derive(Serialize)]
@@ -71,6 +83,18 @@ fn describe(task: &Task) -> Result<TaskDescription, WorldError> {
                 behaviours,
             })
             .collect(),
+        options: task
+            .options()
+            .map(|(option, _)| OptionDescription {
+                name: option.name.clone(),
+                summary: option.summary.clone(),
+                default: option.usual,
+                range: option.range,
+            })
+            .collect(),
+        reference_returns: task
+            .reference_returns()
+            .map(|ReferenceReturns { random, expert }| [random, expert]),
     })
 }
 
@@ -97,6 +121,10 @@ fn text(task: &TaskDescription) -> String {
         let heading = if index == 0 { "behaviours" } else { "" };
         let extra = if behaviour.by_default { "" } else { " (only when asked for)" };
         line(heading, format!("{}: {}{extra}", behaviour.name, behaviour.summary));
+    }
+    for (index, option) in task.options.iter().enumerate() {
+        let heading = if index == 0 { "options" } else { "" };
+        line(heading, format!("{}+{}=VALUE: {}", task.name, option.name, option.summary));
     }
     text
 }

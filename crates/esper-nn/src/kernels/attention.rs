@@ -2,8 +2,7 @@
 //!
 //! Rows are tokens, sequences one after the other; a token looks at itself and at those before it in its sequence.
 
-use rayon::prelude::*;
-
+use super::for_each;
 use super::gemm::{Into, Matrix, multiply_strided};
 use super::memory::Buffer;
 use super::norm::lane_sum;
@@ -61,7 +60,7 @@ pub(crate) fn forward(qkv: &[f32], shape: &Shape) -> (Buffer, Buffer) {
     let outputs = cut(&mut output, offsets, width);
     let all_weights = cut(&mut weights, &weight_offsets, 1);
     let sequences: Vec<_> = outputs.into_iter().zip(all_weights).enumerate().collect();
-    sequences.into_par_iter().for_each(|(sequence, (output, weights))| {
+    for_each(sequences, |(sequence, (output, weights))| {
         let length = offsets[sequence + 1] - offsets[sequence];
         let qkv = &qkv[offsets[sequence] * 3 * width..];
         let part = |kind: usize, at: usize| {
@@ -114,7 +113,7 @@ pub(crate) fn backward(gradient: &[f32], qkv: &[f32], weights: &[f32], shape: &S
     let weight_offsets = shape.weight_offsets();
     let mut result = Buffer::any(qkv.len());
     let results: Vec<_> = cut(&mut result, offsets, 3 * width).into_iter().enumerate().collect();
-    results.into_par_iter().for_each(|(sequence, result)| {
+    for_each(results, |(sequence, result)| {
         let length = offsets[sequence + 1] - offsets[sequence];
         let qkv = &qkv[offsets[sequence] * 3 * width..];
         let gradient = &gradient[offsets[sequence] * width..];

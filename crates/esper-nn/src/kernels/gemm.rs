@@ -8,6 +8,8 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
+use crate::threads::divides;
+
 /// Multiplications of a piece, at most about twice this: a tenth of a millisecond, against which handing it over is
 /// nothing. Smaller products stay on one thread.
 const PIECE: usize = 1 << 22;
@@ -54,7 +56,7 @@ pub(crate) enum Into {
 pub(crate) fn multiply(result: &mut [f32], into: Into, a: Matrix<'_>, b: Matrix<'_>) {
     let (rows, columns) = (a.0.nrows(), b.0.ncols());
     let result = MatMut::from_row_major_slice_mut(result, rows, columns);
-    if rayon::current_num_threads() > 1 {
+    if divides() {
         in_pieces(result, into, a, b);
     } else {
         product(result, into, a, b);

@@ -54,6 +54,8 @@ pub(crate) mod update;
 
 use rayon::prelude::*;
 
+use crate::threads::divides;
+
 /// The instruction sets that kernels are compiled for.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
@@ -101,7 +103,7 @@ pub(crate) fn for_rows<T: Send>(
     work: impl Fn(usize, &mut [T]) + Sync,
 ) {
     let rows = rows_of(HANDED, width);
-    if matrix.len() <= 2 * rows * width {
+    if matrix.len() <= 2 * rows * width || !divides() {
         return work(0, matrix);
     }
     matrix
@@ -118,7 +120,7 @@ pub(crate) fn for_rows2<T: Send, U: Send>(
 ) {
     debug_assert_eq!(first.len() / first_width, second.len() / second_width);
     let rows = rows_of(HANDED, first_width.max(second_width));
-    if first.len() <= 2 * rows * first_width {
+    if first.len() <= 2 * rows * first_width || !divides() {
         return work(0, first, second);
     }
     first
@@ -134,7 +136,7 @@ pub(crate) fn for_rows3<T: Send>(
     work: impl Fn(usize, [&mut [T]; 3]) + Sync,
 ) {
     let rows = rows_of(HANDED, a_width.max(b_width).max(c_width));
-    if a.len() <= 2 * rows * a_width {
+    if a.len() <= 2 * rows * a_width || !divides() {
         return work(0, [a, b, c]);
     }
     a.par_chunks_mut(rows * a_width)
@@ -162,13 +164,26 @@ pub(crate) fn sum_rows(
         add(first, piece.min(rows - first), &mut partial);
         partial
     };
-    let pieces = (0..rows).into_par_iter().step_by(piece).with_min_len(HANDED / SUMMED);
-    let partials: Vec<Vec<f32>> = pieces.map(partial).collect();
+    let partials: Vec<Vec<f32>> = match divides() {
+        true => {
+            let pieces = (0..rows).into_par_iter().step_by(piece).with_min_len(HANDED / SUMMED);
+            pieces.map(partial).collect()
+        }
+        false => (0..rows).step_by(piece).map(partial).collect(),
+    };
     let mut total = vec![0.0f64; sums];
     for partial in partials {
         total.iter_mut().zip(partial).for_each(|(total, part)| *total += f64::from(part));
     }
     total.into_iter().map(|total| total as f32).collect()
+}
+
+/// Calls `work` on every item, in parallel where there is somebody to share it with; an item is a lot of work.
+pub(crate) fn for_each<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync + Send) {
+    match divides() {
+        true => items.into_par_iter().for_each(work),
+        false => items.into_iter().for_each(work),
+    }
 }
 
 #[cfg(test)]

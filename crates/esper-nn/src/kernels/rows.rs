@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::math::uniform;
 use super::memory::Buffer;
 use super::{for_rows, sum_rows};
+use crate::threads::divides;
 
 /// Adds a bias to every row, and cuts at zero if asked to.
 pub(crate) fn add_bias(matrix: &mut [f32], bias: &[f32], relu: bool) {
@@ -167,8 +168,10 @@ pub(crate) fn active_weights_gradient(
         piece(&mut sums, columns, first, gradient, width, active);
         sums
     };
-    let pieces: Vec<Vec<f32>> =
-        (0..width).into_par_iter().step_by(COLUMNS).map(column_piece).collect();
+    let pieces: Vec<Vec<f32>> = match divides() {
+        true => (0..width).into_par_iter().step_by(COLUMNS).map(column_piece).collect(),
+        false => (0..width).step_by(COLUMNS).map(column_piece).collect(),
+    };
     for (piece, sums) in pieces.iter().enumerate() {
         let (first, columns) = (piece * COLUMNS, COLUMNS.min(width - piece * COLUMNS));
         for (feature, sums) in sums.chunks_exact(columns).enumerate() {

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::norm::lane_sum;
 use super::{HANDED, sum_rows};
+use crate::threads::divides;
 
 /// One AdamW step with PyTorch's meaning of its numbers.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,7 @@ impl AdamW {
             size: (f64::from(self.learning_rate) / power(self.beta1)) as f32,
             correction: (1.0 / power(self.beta2).sqrt()) as f32,
         };
-        if weights.len() <= 2 * HANDED {
+        if weights.len() <= 2 * HANDED || !divides() {
             return piece(weights, gradient, first, second, numbers);
         }
         let moments = first.par_chunks_mut(HANDED).zip(second.par_chunks_mut(HANDED));

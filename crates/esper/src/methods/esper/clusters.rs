@@ -1,13 +1,20 @@
 //! The clusters of every step of a data set.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
+
 use burn::module::Module;
 use esper_data::{Dataset, Rng, index_at};
+use esper_nn::alone;
 use rand::RngExt;
 use rand::seq::SliceRandom;
+use rayon::prelude::*;
 
 use super::cluster::ClusterModel;
 use crate::error::Error;
 use crate::methods::Context;
+use crate::policy::floats;
 use crate::trajectories::Trajectories;
 
 /// For every step the probabilities of its clusters, to within 1/255.
@@ -43,27 +50,28 @@ impl Clusters {
         let Context { data, interface, device, monitor, .. } = *context;
         let model = model.valid();
         let width = groups * categories;
-        let mut probabilities = vec![0u8; data.rows() * width];
-        let mut done = 0;
-        for episodes in parts(data, 0..data.episodes(), STEPS_AT_ONCE) {
-            let batch = Trajectories::new(data, interface, &episodes, device);
-            let rows: Vec<f32> = model
-                .probabilities(&batch)
-                .into_data()
-                .try_to_vec()
-                .expect("probabilities are floats");
+        let parts: Vec<Vec<usize>> = parts(data, 0..data.episodes(), STEPS_AT_ONCE).collect();
+        let done = AtomicUsize::new(0);
+        let probabilities = Mutex::new(vec![0u8; data.rows() * width]);
+        parts.par_iter().try_for_each(|episodes| {
+            if monitor.stop() {
+                return Err(Error::Stopped);
+            }
+            let batch = Trajectories::new(data, interface, episodes, device);
+            let rows = alone(|| floats(model.probabilities(&batch)));
+            let mut kept = probabilities.lock().unwrap_or_else(PoisonError::into_inner);
             for (row, &step) in rows.chunks_exact(width).zip(batch.packed.step_rows()) {
-                let kept = &mut probabilities[step * width..(step + 1) * width];
+                let kept = &mut kept[step * width..(step + 1) * width];
                 for (kept, &probability) in kept.iter_mut().zip(row) {
                     *kept = (probability * 255.0).round() as u8;
                 }
             }
-            done += batch.packed.rows();
+            drop(kept);
+            let done = done.fetch_add(batch.packed.rows(), Relaxed) + batch.packed.rows();
             monitor.progress("assign", done, data.steps());
-            if monitor.stop() {
-                return Err(Error::Stopped);
-            }
-        }
+            Ok(())
+        })?;
+        let probabilities = probabilities.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(Clusters { groups, categories, probabilities })
     }
 

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use esper_data::{Rng, Seed};
-use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, Repeated, SparseRows, squared_error};
+use esper_nn::{
+    AdamWConfig, Device, Mlp, MlpConfig, Noise, Repeated, SparseRows, alone, squared_error,
+};
 use rayon::prelude::*;
 
 use super::clusters::{Clusters, Representatives, parts};
@@ -86,7 +88,8 @@ impl ReturnPredictor {
             }
             let steps = StepRows::of_episodes(data, episodes);
             let mut rng = context.seed.named("label").indexed(part as u64).rng();
-            let labels = self.label_steps(&mlp, context, clusters, (&steps, samples), &mut rng);
+            let labels =
+                alone(|| self.label_steps(&mlp, context, clusters, (&steps, samples), &mut rng));
             let done = done.fetch_add(steps.steps.len(), Relaxed) + steps.steps.len();
             context.monitor.progress("label", done, data.steps());
             Ok((steps.steps, labels))
