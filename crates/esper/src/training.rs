@@ -176,8 +176,8 @@ struct Sharing {
 }
 
 /// Steps in which each way is timed, and steps until that is done again.
-const TIMED: usize = 3;
-const TIMED_EVERY: usize = 100;
+const TIMED: usize = 8;
+const TIMED_EVERY: usize = 250;
 
 impl Sharing {
     fn run<T>(&mut self, work: impl FnOnce() -> T) -> T {
