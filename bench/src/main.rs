@@ -139,8 +139,8 @@ struct Arguments {
     json: bool,
 
     /// Turns each side takes
-    #[arg(long, default_value_t = 9)]
-    turns: usize,
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
+    turns: u16,
 
     /// Whom to be timed beside
     #[arg(long, value_enum, default_value = "torch")]

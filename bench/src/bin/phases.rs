@@ -70,6 +70,8 @@ fn train(data: &Dataset, settings: &[String], phases: &mut Phases) -> Result<(),
     let config = registry.config(Preset::Quick).changed(None, settings)?;
     let clock = Clock(Mutex::new((Instant::now(), cpu_seconds(), std::mem::take(phases))));
     Plan::new(&registry, "esper", "mlp", config)?.train(data, &clock)?;
+    // What comes after the last that was told of, and the rest of what was begun.
+    clock.progress("other", 0, 0);
     let (.., measured) = clock.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     *phases = measured;
     Ok(())

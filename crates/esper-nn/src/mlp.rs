@@ -124,7 +124,7 @@ impl Mlp {
         }
     }
 
-    /// What [`forward`](Self::forward) gives for repeated rows, to the last bit, in less time: what the first layer makes of
+    /// What [`forward`](Self::forward) gives for repeated rows (two at least), to the last bit, in less time: what the first layer makes of
     /// a row is computed once, however often the row is repeated.
     pub fn forward_repeated(&self, rows: &Repeated, noise: &mut Noise) -> Tensor<2> {
         match self.hidden.split_first() {

@@ -31,6 +31,7 @@ pub fn task(name: &str) -> Option<&'static Task> {
 /// ```
 /// assert_eq!(esper_tasks::find_task("2048")?.name(), "twenty48");
 /// assert_eq!(esper_tasks::find_task("hopper+noise=.50")?.name(), "hopper+noise=0.5");
+/// assert_eq!(esper_tasks::find_task("hopper+noise=1e-300")?.name(), "hopper+noise=1e-300");
 /// assert!(esper_tasks::find_task("hopper+wind=3").is_err());
 /// # Ok::<(), esper_tasks::TaskError>(())
 /// ```
@@ -60,6 +61,12 @@ pub fn find_task(name: &str) -> Result<&'static Task, TaskError> {
         kept.push(task);
         task
     }))
+}
+
+/// A number in few characters, since it becomes a part of file names.
+fn short(value: f64) -> String {
+    let plain = value.to_string();
+    if plain.len() > 20 { format!("{value:e}") } else { plain }
 }
 
 /// Names with commas between them.
@@ -311,7 +318,7 @@ impl Task {
         self.name = self.stem.clone();
         for (option, value) in self.options.iter().zip(&self.values) {
             if *value != option.usual {
-                self.name += &format!("+{}={value}", option.name);
+                self.name += &format!("+{}={}", option.name, short(*value));
             }
         }
         if self.name != self.stem {

@@ -169,13 +169,15 @@ pub fn train(
 /// faster. What a step computes does not depend on it.
 #[derive(Default)]
 struct Sharing {
-    /// Steps since both were last timed.
+    /// Steps since timing began.
     step: usize,
     seconds_alone: f64,
     seconds_shared: f64,
 }
 
-/// Steps in which each way is timed, and steps until that is done again.
+/// Steps that are not timed at first, while memory is taken and caches are cold.
+const COLD: usize = 2;
+/// Steps in which each way is timed, in turn, and steps until that is done again.
 const TIMED: usize = 8;
 const TIMED_EVERY: usize = 250;
 
@@ -184,26 +186,24 @@ impl Sharing {
         if rayon::current_num_threads() == 1 {
             return work();
         }
-        if self.step == TIMED_EVERY {
-            *self = Self::default();
-        }
+        let step = self.step;
         self.step += 1;
-        let started = Instant::now();
-        let since = || started.elapsed().as_secs_f64();
-        match self.step {
-            ..=TIMED => {
-                let done = work();
-                self.seconds_shared += since();
-                done
-            }
-            step if step <= 2 * TIMED => {
-                let done = alone(work);
-                self.seconds_alone += since();
-                done
-            }
-            _ if self.seconds_alone < self.seconds_shared => alone(work),
-            _ => work(),
+        match step {
+            ..COLD => return work(),
+            TIMED_EVERY.. => *self = Self { step: COLD + 1, ..Self::default() },
+            _ => {}
         }
+        let in_turn = self.step - COLD;
+        if in_turn > 2 * TIMED {
+            return if self.seconds_alone < self.seconds_shared { alone(work) } else { work() };
+        }
+        let started = Instant::now();
+        let (done, seconds) = match in_turn % 2 {
+            0 => (alone(work), &mut self.seconds_alone),
+            _ => (work(), &mut self.seconds_shared),
+        };
+        *seconds += started.elapsed().as_secs_f64();
+        done
     }
 }
 

@@ -17,6 +17,9 @@ use crate::cells::{CellType, Cells};
 /// Rows whose levels are looked at together.
 const ROWS_AT_ONCE: usize = 1 << 12;
 
+/// Cells that memory is taken for before they are read.
+const MOST_AT_ONCE: usize = 1 << 26;
+
 /// A column of lists, each of so many cells.
 #[derive(Clone, Copy)]
 pub(super) struct Lists<'a> {
@@ -96,8 +99,8 @@ impl Levels {
         append: impl Fn(&[T::T], &mut Vec<C>) -> bool,
     ) -> Result<Option<Vec<C>>, ParquetError> {
         let (mut definitions, mut repetitions, mut values) = (Vec::new(), Vec::new(), Vec::new());
-        // No more at a time than there are: a footer may promise anything.
-        let mut cells = Vec::new();
+        // A footer may promise anything.
+        let mut cells = Vec::with_capacity((rows * self.width).min(MOST_AT_ONCE));
         let mut done = 0;
         while done < rows {
             definitions.clear();

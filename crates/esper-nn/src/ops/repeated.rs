@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 
 use super::linear::{RowsIn, linear};
-use super::{Op, Values, apply, inputs};
+use super::{Input, Op, Values, apply, inputs};
 use crate::kernels::memory::Buffer;
 use crate::kernels::rows;
 use crate::sparse::SparseRows;
@@ -22,7 +22,7 @@ pub struct Repeated {
     pub ones: SparseRows,
 }
 
-/// [`linear`] of repeated rows, to the last bit.
+/// [`linear`] of repeated rows, to the last bit where there are at least two of them.
 pub(crate) fn linear_repeated(
     input: &Repeated,
     weight: Tensor<2>,
@@ -31,19 +31,17 @@ pub(crate) fn linear_repeated(
 ) -> Tensor<2> {
     let Repeated { rows, of, ones } = input;
     assert_eq!(of.len(), ones.rows(), "every copy has its own ones");
+    if Input::of(&weight).is_none() {
+        let bias = bias.unwrap_or_else(|| Tensor::zeros([0], &weight.device()));
+        return super::linear::composed(&rows.gather(of).with_ones(ones), weight, bias, relu);
+    }
     // The columns of the ones stay empty in what is shared, so that all weights are in their places.
     let first = rows.sparse.as_ref().map_or(0, SparseRows::features);
     let none = SparseRows::new(ones.features(), vec![0; rows.rows()], Vec::new());
     let shared = linear(&rows.clone().with_ones(&none), weight.clone(), None, false);
     let bias = bias.unwrap_or_else(|| Tensor::zeros([0], &weight.device()));
     let op = Expand { of: of.clone(), ones: ones.clone(), first, relu };
-    match inputs![&shared, &weight, &bias] {
-        Some(inputs) => apply(op, inputs),
-        None => {
-            let written_out = rows.gather(of).with_ones(ones);
-            super::linear::composed(&written_out, weight, bias, relu)
-        }
-    }
+    apply(op, inputs![&shared, &weight, &bias].expect("the weights are on the CPU"))
 }
 
 /// `shared[of] + ones · weight[first..] + bias`, cut at zero if `relu`; an empty bias is none.

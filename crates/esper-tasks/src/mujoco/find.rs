@@ -38,12 +38,14 @@ pub(super) fn named_by(path: &Path) -> Result<PathBuf, MujocoError> {
     file.ok_or_else(|| MujocoError::NotThere(path.to_owned()))
 }
 
-/// The library in a folder; the last by name if it has several.
+/// The library in a folder; the newest if it has several.
 fn in_folder(folder: &Path) -> Option<PathBuf> {
     FOLDERS.iter().find_map(|below| {
         let entries = fs::read_dir(folder.join(below)).ok()?;
         let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        files.filter(|path| path.file_name().is_some_and(is_library) && path.is_file()).max()
+        files
+            .filter(|path| path.file_name().is_some_and(is_library) && path.is_file())
+            .max_by_key(|path| (numbers(path), path.clone()))
     })
 }
 
@@ -51,6 +53,12 @@ fn in_folder(folder: &Path) -> Option<PathBuf> {
 fn is_library(name: &OsStr) -> bool {
     let rest = name.to_str().and_then(|name| name.strip_prefix(DLL_PREFIX)?.strip_prefix("mujoco"));
     rest.is_some_and(|rest| rest.starts_with('.') && rest.contains(DLL_SUFFIX))
+}
+
+/// The numbers in a file's name, in their order: its version.
+fn numbers(path: &Path) -> Vec<u64> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
 /// The library in a Python's package `mujoco`.
@@ -83,17 +91,17 @@ mod tests {
         let lib = folder.path().join("lib");
         fs::create_dir(&lib).unwrap();
         for name in
-            [library("3.3.7"), library("4.0.0"), format!("{DLL_PREFIX}mujoco_x{DLL_SUFFIX}")]
+            [library("3.9.0"), library("3.10.0"), format!("{DLL_PREFIX}mujoco_x{DLL_SUFFIX}")]
         {
             fs::write(lib.join(name), "").unwrap();
         }
-        assert_eq!(named_by(folder.path()).unwrap(), lib.join(library("4.0.0")));
+        assert_eq!(named_by(folder.path()).unwrap(), lib.join(library("3.10.0")));
 
         // The folder's own before what is below it; a file is what it is.
         let own = folder.path().join(library("1"));
         fs::write(&own, "").unwrap();
         assert_eq!(named_by(folder.path()).unwrap(), own);
-        assert_eq!(named_by(&lib.join(library("3.3.7"))).unwrap(), lib.join(library("3.3.7")));
+        assert_eq!(named_by(&lib.join(library("3.9.0"))).unwrap(), lib.join(library("3.9.0")));
     }
 
     #[test]

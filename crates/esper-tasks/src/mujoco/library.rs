@@ -135,9 +135,14 @@ impl Library {
 /// the first of them looks for it: where `$MUJOCO_PATH` says, or in the package `mujoco` of the Python on the path.
 pub fn use_library(path: impl AsRef<Path>) -> Result<(), MujocoError> {
     let path = find::named_by(path.as_ref())?;
+    // The same file by another name is the same library.
+    let same = |other: &Path| match (path.canonicalize(), other.canonicalize()) {
+        (Ok(path), Ok(other)) => path == other,
+        _ => path == other,
+    };
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     match open.as_ref() {
-        Some(library) if library.path == path => {}
+        Some(library) if same(&library.path) => {}
         Some(library) => return Err(MujocoError::AlreadyOpen(library.path.clone())),
         None => *open = Some(Arc::new(Library::open(path)?)),
     }

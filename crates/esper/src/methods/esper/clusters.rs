@@ -1,7 +1,5 @@
 //! The clusters of every step of a data set.
 
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 use burn::module::Module;
@@ -51,8 +49,8 @@ impl Clusters {
         let model = model.valid();
         let width = groups * categories;
         let parts: Vec<Vec<usize>> = parts(data, 0..data.episodes(), STEPS_AT_ONCE).collect();
-        let done = AtomicUsize::new(0);
-        let probabilities = Mutex::new(vec![0u8; data.rows() * width]);
+        // With the number of steps that are done, so that progress is told in order.
+        let probabilities = Mutex::new((vec![0u8; data.rows() * width], 0));
         parts.par_iter().try_for_each(|episodes| {
             if monitor.stop() {
                 return Err(Error::Stopped);
@@ -60,18 +58,18 @@ impl Clusters {
             let batch = Trajectories::new(data, interface, episodes, device);
             let rows = alone(|| floats(model.probabilities(&batch)));
             let mut kept = probabilities.lock().unwrap_or_else(PoisonError::into_inner);
+            let (kept, done) = &mut *kept;
             for (row, &step) in rows.chunks_exact(width).zip(batch.packed.step_rows()) {
                 let kept = &mut kept[step * width..(step + 1) * width];
                 for (kept, &probability) in kept.iter_mut().zip(row) {
                     *kept = (probability * 255.0).round() as u8;
                 }
             }
-            drop(kept);
-            let done = done.fetch_add(batch.packed.rows(), Relaxed) + batch.packed.rows();
-            monitor.progress("assign", done, data.steps());
+            *done += batch.packed.rows();
+            monitor.progress("assign", *done, data.steps());
             Ok(())
         })?;
-        let probabilities = probabilities.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (probabilities, _) = probabilities.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(Clusters { groups, categories, probabilities })
     }
 

@@ -2,8 +2,7 @@
 //!
 //! > L(ψ) = ‖R_t - f_ψ(I, s_t, a_t)‖²
 
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
@@ -81,7 +80,7 @@ impl ReturnPredictor {
     ) -> Result<Vec<f32>, Error> {
         let (mlp, data) = (self.mlp.valid(), context.data);
         let parts: Vec<Vec<usize>> = parts(data, 0..data.episodes(), STEPS_AT_ONCE).collect();
-        let done = AtomicUsize::new(0);
+        let done = Mutex::new(0);
         let label = |(part, episodes): (usize, &Vec<usize>)| {
             if context.monitor.stop() {
                 return Err(Error::Stopped);
@@ -90,8 +89,9 @@ impl ReturnPredictor {
             let mut rng = context.seed.named("label").indexed(part as u64).rng();
             let labels =
                 alone(|| self.label_steps(&mlp, context, clusters, (&steps, samples), &mut rng));
-            let done = done.fetch_add(steps.steps.len(), Relaxed) + steps.steps.len();
-            context.monitor.progress("label", done, data.steps());
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            *done += steps.steps.len();
+            context.monitor.progress("label", *done, data.steps());
             Ok((steps.steps, labels))
         };
         let labelled: Result<Vec<_>, Error> = parts.par_iter().enumerate().map(label).collect();
