@@ -89,7 +89,7 @@ const SUMMED: usize = 1 << 14;
 
 /// Numbers that a thread is handed at least: so many that handing them over, and waking somebody up for it, costs little
 /// beside the work.
-const HANDED: usize = 1 << 16;
+const HANDED: usize = 1 << 15;
 
 /// The rows that so many numbers fill.
 fn rows_of(numbers: usize, width: usize) -> usize {
