@@ -1,8 +1,9 @@
-//! Categorical draws: an index with a probability in proportion to its weight.
+//! Categorical draws: an index with a probability in proportion to its weight; and draws from squashed Gaussians.
 
 use std::ops::SubAssign;
 
 use rand::RngExt;
+use rand_distr::StandardNormal;
 
 use crate::seed::Rng;
 
@@ -46,6 +47,26 @@ pub fn draw_softmax(logits: &[f32], rng: &mut Rng) -> usize {
     let weights = || logits.iter().map(|logit| f64::from(logit - highest).exp());
     let at = rng.random::<f64>() * weights().sum::<f64>();
     index_at(weights(), at).unwrap_or(logits.len() - 1)
+}
+
+/// The least and the greatest logarithm of a deviation that [`draw_squashed`] takes.
+pub const LOG_DEVIATIONS: [f32; 2] = [-20.0, 2.0];
+
+/// Draw from a squashed Gaussian: tanh of normal numbers, stretched to bounds. `outputs` are their means, then the logarithms
+/// of their deviations.
+///
+/// # Panics
+///
+/// When there are not two outputs for each of the bounds.
+pub fn draw_squashed(outputs: &[f32], bounds: &[[f32; 2]], rng: &mut Rng, numbers: &mut Vec<f32>) {
+    assert_eq!(outputs.len(), 2 * bounds.len(), "a mean and a deviation for each number");
+    let (means, log_deviations) = outputs.split_at(bounds.len());
+    let [least, greatest] = LOG_DEVIATIONS;
+    for ((mean, log_deviation), [low, high]) in means.iter().zip(log_deviations).zip(bounds) {
+        let deviation = log_deviation.clamp(least, greatest).exp();
+        let squashed = (mean + deviation * rng.sample::<f32, _>(StandardNormal)).tanh();
+        numbers.push((low + (squashed + 1.0) / 2.0 * (high - low)).clamp(*low, *high));
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ mod statistics;
 pub use builder::DatasetBuilder;
 pub use cells::{Cell, CellType, Cells, CellsMut, CellsRef};
 pub use dataset::{Dataset, End, Metadata};
-pub use draw::{draw_softmax, draw_weighted, index_at};
+pub use draw::{LOG_DEVIATIONS, draw_softmax, draw_squashed, draw_weighted, index_at};
 pub use error::DataError;
 pub use file::{
     Checksums, DatasetWriter, Header, LabelColumns, PendingFile, StepLabels, panics_are_caught,

@@ -1,8 +1,10 @@
 //! Distributions over actions: what a network has to put out, what that is worth, and how to draw from it.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, activation};
 use esper_data::{Cells, CellsRef, Rng, Space, draw_softmax};
 use esper_nn::{Device, cross_entropy, squared_error};
+use rand::RngExt;
+use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
 use crate::features::Encoding;
@@ -10,11 +12,18 @@ use crate::features::Encoding;
 /// A distribution over the actions of a space, given by the outputs of a network.
 ///
 /// Categories get logits; several of them are independent of each other given the network's input. Real numbers are
-/// normal with the output as their mean and, in standardised units, unit variance.
+/// Gaussian, independent of each other: the network puts out their means and, squashed, the logarithms of their standard
+/// deviations, both in standardised units. What is drawn beyond the bounds of the space is moved to them.
+///
+/// Beside the distribution there is a plain *reconstruction* of an action: logits again, or means alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionHead {
     encoding: Encoding,
 }
+
+/// The logarithms of the least and the greatest deviation, in units of the deviation that actions have in all of the data.
+/// Players that draw nothing would have none at all, and a density without limit.
+const LOG_DEVIATIONS: [f64; 2] = [-5.0, 1.0];
 
 /// Actions that were taken, as the loss wants them.
 pub enum Taken {
@@ -48,6 +57,14 @@ impl ActionHead {
     /// How many numbers the network puts out.
     pub fn outputs(&self) -> usize {
         match self.encoding.space() {
+            Space::Box { .. } => 2 * self.encoding.width(),
+            _ => self.reconstruction_outputs(),
+        }
+    }
+
+    /// How many numbers a network puts out that reconstructs actions.
+    pub fn reconstruction_outputs(&self) -> usize {
+        match self.encoding.space() {
             Space::Box { .. } => self.encoding.width(),
             _ => self.categories().iter().sum(),
         }
@@ -68,9 +85,24 @@ impl ActionHead {
         }
     }
 
+    /// Negative log-likelihood: the mean over rows of -log p, summed over cells. Of real numbers in standardised units, and
+    /// without the constant.
+    pub fn loss(&self, outputs: Tensor<2>, taken: &Taken) -> Tensor<1> {
+        match taken {
+            Taken::Numbers(numbers) => {
+                let cells = self.encoding.width();
+                let mean = outputs.clone().narrow(1, 0, cells);
+                let log_deviation = log_deviation(outputs.narrow(1, cells, cells));
+                let distance = (*numbers.clone() - mean) / log_deviation.clone().exp();
+                (distance.square() * 0.5 + log_deviation).sum_dim(1).mean()
+            }
+            Taken::Categories(_) => self.reconstruction_loss(outputs, taken),
+        }
+    }
+
     /// The mean over rows of -log p for categories, summed over cells; of the squared error for real numbers, a mean over
     /// cells.
-    pub fn loss(&self, outputs: Tensor<2>, taken: &Taken) -> Tensor<1> {
+    pub fn reconstruction_loss(&self, outputs: Tensor<2>, taken: &Taken) -> Tensor<1> {
         match taken {
             Taken::Numbers(numbers) => squared_error(outputs, *numbers.clone(), None),
             Taken::Categories(cells) if cells.len() == 1 => cross_entropy(outputs, &cells[0], None),
@@ -86,20 +118,21 @@ impl ActionHead {
         }
     }
 
-    /// Draws an action for one row of outputs and appends its cells. Real numbers are the mean itself, within the bounds
-    /// of the space: noise would only make an agent worse than what it learned.
+    /// Draws an action for one row of outputs and appends its cells.
     pub fn draw(&self, outputs: &[f32], rng: &mut Rng, actions: &mut Cells) {
         match (self.encoding.space(), actions) {
             (Space::Box { bounds, .. }, Cells::Float(actions)) => {
-                for (cell, (&output, scale)) in
-                    outputs.iter().zip(self.encoding.scaling()).enumerate()
-                {
-                    let number = scale.undo(output) as f32;
+                let (means, spreads) = outputs.split_at(self.encoding.width());
+                let numbers = means.iter().zip(spreads).zip(self.encoding.scaling());
+                for (cell, ((mean, spread), scale)) in numbers.enumerate() {
+                    let [low, high] = LOG_DEVIATIONS.map(|bound| bound as f32);
+                    let deviation = (low + (spread.tanh() + 1.0) / 2.0 * (high - low)).exp();
+                    let drawn = mean + deviation * rng.sample::<f32, _>(StandardNormal);
                     let [low, high] = match bounds {
                         Some(bounds) => bounds[cell],
                         None => [f32::NEG_INFINITY, f32::INFINITY],
                     };
-                    actions.push(number.clamp(low, high));
+                    actions.push((scale.undo(drawn) as f32).clamp(low, high));
                 }
             }
             (_, actions) => {
@@ -112,6 +145,13 @@ impl ActionHead {
             }
         }
     }
+}
+
+/// From what a network puts out to logarithms of deviations: squashed into their range, so that gradients lead back from its
+/// ends.
+fn log_deviation(outputs: Tensor<2>) -> Tensor<2> {
+    let [low, high] = LOG_DEVIATIONS;
+    (activation::tanh(outputs) + 1.0) * ((high - low) / 2.0) + low
 }
 
 #[cfg(test)]
@@ -138,13 +178,45 @@ mod tests {
         assert!((loss - (2f32.ln() + 3f32.ln())).abs() < 1e-5);
     }
 
+    fn unit_box() -> Space {
+        Space::Box { shape: vec![2], bounds: Some(vec![[-1.0, 1.0], [-1.0, 1.0]]) }
+    }
+
     #[test]
     fn real_actions_stay_within_their_bounds() {
-        let space = Space::Box { shape: vec![2], bounds: Some(vec![[-1.0, 1.0], [-1.0, 1.0]]) };
         let actions = Cells::Float(vec![-1.0, 0.0, 1.0, 0.5]);
-        let head = head(&space, &actions);
-        let mut drawn = Cells::Float(Vec::new());
-        head.draw(&[5.0, 0.0], &mut Seed::new(0).rng(), &mut drawn);
-        assert_eq!(drawn, Cells::Float(vec![1.0, 0.25]));
+        let head = head(&unit_box(), &actions);
+        assert_eq!((head.outputs(), head.reconstruction_outputs()), (4, 2));
+        let (mut drawn, mut rng) = (Cells::Float(Vec::new()), Seed::new(0).rng());
+        (0..1_000).for_each(|_| head.draw(&[1.0, 0.0, 0.3, 0.3], &mut rng, &mut drawn));
+        unit_box().check(drawn.view()).unwrap();
+        let at_bound = (0..1_000).filter(|at| drawn.view().number(2 * at) == 1.0).count();
+        // The mean is at the bound: half of the draws are beyond it.
+        assert!((450..550).contains(&at_bound), "{at_bound}");
+    }
+
+    /// Draws have the mean and the deviation that the loss is lowest at: for a Gaussian, -log p is 1/2 + log σ on average.
+    #[test]
+    fn real_actions_are_drawn_from_the_distribution_of_the_loss() {
+        let space = Space::Box { shape: vec![1], bounds: None };
+        let spread = Cells::Float(vec![1.0, 5.0]);
+        let head = head(&space, &spread);
+        let outputs = [0.5, 0.4f32];
+        let (mut drawn, mut rng) = (Cells::Float(Vec::new()), Seed::new(1).rng());
+        let count = 20_000;
+        (0..count).for_each(|_| head.draw(&outputs, &mut rng, &mut drawn));
+        let numbers = (0..count).map(|at| f64::from(drawn.view().number(at)));
+        let moments = esper_data::Moments::of(numbers);
+        // Actions are 3 ± 2 in the data.
+        let log_deviation = -5.0 + (0.4f64.tanh() + 1.0) / 2.0 * 6.0;
+        assert!((moments.mean - (3.0 + 2.0 * 0.5)).abs() < 0.02, "{}", moments.mean);
+        let deviation = moments.population_std() / 2.0;
+        assert!((deviation.ln() - log_deviation).abs() < 0.02, "{deviation}");
+        let device = crate::fixtures::cpu();
+        let rows: Vec<usize> = (0..count).collect();
+        let taken = head.taken(drawn.view(), &rows, &device);
+        let tensor = TensorData::new(outputs.repeat(count), [count, 2]);
+        let loss: f32 = head.loss(Tensor::from_data(tensor, &device), &taken).into_scalar();
+        assert!((f64::from(loss) - (0.5 + log_deviation)).abs() < 0.02, "{loss}");
     }
 }

@@ -156,9 +156,20 @@ impl Episodes {
         places: &[usize],
         actions: &mut Cells,
     ) -> Result<(), Error> {
+        self.draw_with(outputs, places, |outputs, rng| head.draw(outputs, rng, actions))
+    }
+
+    /// The same by a way of drawing of your own, which is given the outputs of every place in turn.
+    pub fn draw_with(
+        &mut self,
+        outputs: &[f32],
+        places: &[usize],
+        mut draw: impl FnMut(&[f32], &mut Rng),
+    ) -> Result<(), Error> {
         check_outputs(outputs)?;
-        for (&place, outputs) in places.iter().zip(outputs.chunks_exact(head.outputs())) {
-            head.draw(outputs, &mut self.episode(place)?.1, actions);
+        let width = outputs.len() / places.len().max(1);
+        for (&place, outputs) in places.iter().zip(outputs.chunks_exact(width.max(1))) {
+            draw(outputs, &mut self.episode(place)?.1);
         }
         Ok(())
     }

@@ -44,6 +44,7 @@ extern crate self as esper;
 pub use serde as __serde;
 
 pub mod actions;
+pub mod actor_critic;
 pub mod agent;
 mod error;
 pub mod features;

@@ -1,6 +1,6 @@
 //! Batches of whole trajectories as tensors, and which of them are held out.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 use esper_data::{Cells, CellsRef, Dataset, PackedBatch, Rng, Seed, Space};
 use esper_nn::{Device, RowsIn};
 use rand::RngExt;
@@ -98,6 +98,8 @@ pub struct StepRows {
     pub steps: Vec<usize>,
     /// Rows of the observations acted on.
     pub observations: Vec<usize>,
+    /// Steps since the start of the episode.
+    pub times: Vec<u32>,
 }
 
 impl StepRows {
@@ -108,6 +110,7 @@ impl StepRows {
             let observations = data.episode_observations(episode);
             rows.steps.extend(data.episode_steps(episode));
             rows.observations.extend(observations.start..observations.end - 1);
+            rows.times.extend(0..data.length(episode) as u32);
         }
         rows
     }
@@ -119,8 +122,40 @@ impl StepRows {
             let at = rng.random_range(0..self.steps.len());
             drawn.steps.push(self.steps[at]);
             drawn.observations.push(self.observations[at]);
+            drawn.times.push(self.times[at]);
         }
         drawn
+    }
+}
+
+/// Time as an input of networks: steps since the start of an episode, as a share of those of the longest one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Clock {
+    longest: f32,
+}
+
+/// The share of episodes that have to be cut for time to matter.
+const CUT_SHARE: f64 = 0.01;
+
+impl Clock {
+    /// The clock of a data set.
+    pub(crate) fn of(data: &Dataset) -> Self {
+        let longest = (0..data.episodes()).map(|episode| data.length(episode)).max();
+        Clock { longest: longest.unwrap_or(1) as f32 }
+    }
+
+    /// Whether time matters in a data set: episodes are cut while the world would have gone on, so that what is left to be
+    /// received from a state depends on when it is reached.
+    pub(crate) fn matters(data: &Dataset) -> bool {
+        let cut = |episode: &usize| data.end(*episode).truncated && !data.end(*episode).terminated;
+        let cuts = (0..data.episodes()).filter(cut).count();
+        cuts as f64 > CUT_SHARE * data.episodes() as f64
+    }
+
+    /// The column of some times: `[rows, 1]`.
+    pub(crate) fn column(self, times: &[u32], device: &Device) -> Tensor<2> {
+        let shares: Vec<f32> = times.iter().map(|&time| time as f32 / self.longest).collect();
+        Tensor::from_data(TensorData::new(shares, [times.len(), 1]), device)
     }
 }
 
@@ -143,9 +178,11 @@ impl Trajectories {
     ) -> Self {
         let mut packed = PackedBatch::new();
         packed.fill(data, episodes);
+        let times = packed.batch_sizes().iter().enumerate();
         let rows = StepRows {
             steps: packed.step_rows().to_vec(),
             observations: packed.observation_rows().to_vec(),
+            times: times.flat_map(|(time, &size)| std::iter::repeat_n(time as u32, size)).collect(),
         };
         let next: Vec<usize> = rows.observations.iter().map(|row| row + 1).collect();
         let following = interface.observation.dense(data.observations().view(), &next, device);

@@ -65,6 +65,10 @@ impl Curve {
 pub struct LabelCalibration {
     /// The mean over groups of |mean return - mean label|, by their numbers of steps.
     pub error: f64,
+    /// Explained variance: the share of the variance of returns that labels explain, 1 - mean (return - label)² by the variance
+    /// of returns; `None` if returns do not differ.
+    #[serde(default)]
+    pub explained: Option<f64>,
     /// Steps with labels of about the same height, lowest first.
     pub groups: Vec<LabelGroup>,
 }
@@ -104,7 +108,11 @@ impl LabelCalibration {
         }
         let error = |group: &LabelGroup| (group.observed - group.label).abs() * group.steps as f64;
         let total = steps.len().max(1) as f64;
-        LabelCalibration { error: groups.iter().map(error).sum::<f64>() / total, groups }
+        let variance =
+            Moments::of(steps.iter().map(|step| f64::from(step.1))).population_std().powi(2);
+        let misses = steps.iter().map(|step| f64::from(step.1 - step.0).powi(2));
+        let explained = (variance > 0.0).then(|| 1.0 - misses.sum::<f64>() / total / variance);
+        LabelCalibration { error: groups.iter().map(error).sum::<f64>() / total, explained, groups }
     }
 }
 
@@ -118,6 +126,8 @@ mod tests {
         let steps = vec![(1.0, 0.0), (5.0, 4.0), (1.0, 2.0), (5.0, 4.0)];
         let calibration = LabelCalibration::of(steps);
         assert_eq!(calibration.error, 0.5);
+        // Returns 0, 4, 2, 4 have variance 2.75; labels miss each by 1.
+        assert!((calibration.explained.unwrap() - (1.0 - 1.0 / 2.75)).abs() < 1e-12);
         assert_eq!(
             calibration.groups,
             [

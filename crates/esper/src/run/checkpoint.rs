@@ -45,6 +45,18 @@ pub(super) fn from_bytes(path: &Path, bytes: &[u8]) -> Result<(Checkpoint, When)
     })
 }
 
+impl Checkpoint {
+    /// The bytes of a file of its own.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        to_bytes(self, When { metrics: 0, seconds: 0.0 })
+    }
+
+    /// The checkpoint in the bytes of a file, which errors name.
+    pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
+        Ok(from_bytes(path, bytes)?.0)
+    }
+}
+
 fn parse(bytes: &[u8]) -> Option<(Checkpoint, When)> {
     let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
     if crc32fast::hash(bytes) != u32::from_le_bytes(*checksum) {

@@ -9,17 +9,17 @@
 
 use std::sync::Arc;
 
-use burn::module::{Module, Param};
-use burn::tensor::{Tensor, TensorData, activation};
+use burn::module::Module;
+use burn::tensor::{Tensor, TensorData};
 use esper_data::{Cells, CellsRef, Dataset, Rng, Seed, Space};
 use esper_nn::{
-    AdamWConfig, Device, Mlp, MlpConfig, Noise, RowsIn, mix, squared_error, to_safetensors_with,
+    AdamWConfig, Device, Mlp, MlpConfig, RowsIn, mix, squared_error, to_safetensors_with,
 };
 use rand::RngExt;
-use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
 use super::goes_on;
+use crate::actor_critic::{Critics, Logarithm, Squash, SquashedGaussian};
 use crate::agent::{Agent, Episodes, Remaining, check_outputs};
 use crate::error::Error;
 use crate::features::{Column, encode};
@@ -72,7 +72,7 @@ pub(super) const LOADER: Loader = Loader { kind: KIND, load };
 struct Sizes {
     hidden: usize,
     layers: usize,
-    ranges: Ranges,
+    ranges: Squash,
 }
 
 /// Learns an actor with conservative critics.
@@ -99,8 +99,12 @@ fn load(file: &PolicyFile, device: &Device) -> Result<Arc<dyn Network>, Error> {
     let interface = &file.card.interface;
     file.check(&CqlContinuousConfig { hidden, layers, ..CqlContinuousConfig::default() })?;
     ranges.check(interface.action.encoding().space()).map_err(|words| file.problem(words))?;
-    let config =
-        network(hidden, layers, interface.observation.width(), 2 * interface.action.outputs());
+    let config = network(
+        hidden,
+        layers,
+        interface.observation.width(),
+        2 * interface.action.encoding().width(),
+    );
     file.expect_parameters(config.parameters())?;
     let blank = config.init(&device.clone().autodiff(), &mut Seed::new(0).rng());
     Ok(Arc::new(ActorNetwork { actor: file.fill(blank)?, ranges, device: device.clone() }))
@@ -114,123 +118,22 @@ fn network(hidden: usize, layers: usize, inputs: usize, outputs: usize) -> MlpCo
 #[derive(Clone, Debug)]
 struct ActorNetwork {
     actor: Mlp,
-    ranges: Ranges,
+    ranges: Squash,
     device: Device,
 }
 
-/// The lowest and the highest number of every cell of an action: what the actor's -1 and 1 stand for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Ranges(Vec<[f32; 2]>);
-
-impl Ranges {
-    /// What the data holds.
-    fn of(data: &Dataset) -> Self {
-        let cells = data.metadata().action_space.cells();
-        let numbers = data.actions().view();
-        let range = |cell: usize| {
-            let column = || data.step_rows().map(|step| numbers.number(step * cells + cell));
-            let low = column().fold(f32::INFINITY, f32::min);
-            let high = column().fold(f32::NEG_INFINITY, f32::max);
-            // A number that never changes stays what it is.
-            if high > low { [low, high] } else { [low - 1.0, low + 1.0] }
-        };
-        Ranges((0..cells).map(range).collect())
-    }
-
-    /// Whether they make sense for a space of actions.
-    fn check(&self, space: &Space) -> Result<(), String> {
-        let fits = matches!(space, Space::Box { .. }) && self.0.len() == space.cells();
-        let sound =
-            self.0.iter().all(|[low, high]| low.is_finite() && high.is_finite() && low < high);
-        match fits && sound {
-            true => Ok(()),
-            false => Err(format!("its ranges {:?} are not those of {space}", self.0)),
-        }
-    }
-
-    /// From -1..1 to the world's units.
-    fn undo(&self, cell: usize, number: f32) -> f32 {
-        let [low, high] = self.0[cell];
-        low + (number.clamp(-1.0, 1.0) + 1.0) / 2.0 * (high - low)
-    }
-
-    /// The actions of some steps in -1..1: `[rows, cells]`.
-    fn apply(&self, data: &Dataset, steps: &[usize], device: &Device) -> Tensor<2> {
-        let (cells, numbers) = (self.0.len(), data.actions().view());
-        let scaled = steps.iter().flat_map(|step| {
-            self.0.iter().enumerate().map(move |(cell, [low, high])| {
-                (numbers.number(step * cells + cell) - low) / (high - low) * 2.0 - 1.0
-            })
-        });
-        let scaled: Vec<f32> = scaled.collect();
-        Tensor::from_data(TensorData::new(scaled, [steps.len(), cells]), device)
-    }
-}
-
-/// The two critics.
-#[derive(Module, Debug)]
-struct Critics {
-    one: Mlp,
-    other: Mlp,
-}
-
-impl Critics {
-    /// What actions are worth, by each: `[rows, 1]`.
-    fn forward(&self, states: &RowsIn, actions: Tensor<2>) -> [Tensor<2>; 2] {
-        let input = states.clone().with(actions);
-        let noise = &mut Noise::new(0);
-        [self.one.forward(input.clone(), noise), self.other.forward(input, noise)]
-    }
-
-    fn lower(&self, states: &RowsIn, actions: Tensor<2>) -> Tensor<2> {
-        let [one, other] = self.forward(states, actions);
-        one.min_pair(other)
-    }
-}
-
-/// The logarithm of a positive number that is learned.
-#[derive(Module, Debug)]
-struct Logarithm {
-    value: Param<Tensor<1>>,
-}
-
-impl Logarithm {
-    fn new(device: &Device) -> Self {
-        Logarithm { value: Param::from_tensor(Tensor::zeros([1], device)) }
-    }
-
-    fn number(&self) -> f64 {
-        f64::from(self.value.val().into_scalar::<f32>()).exp()
-    }
-}
-
-/// Actions drawn from the actor, and the logarithm of how likely they were.
-struct Drawn {
-    /// `[rows, cells]`, in -1..1.
-    actions: Tensor<2>,
-    /// `[rows, 1]`
-    log_probability: Tensor<2>,
-}
-
-/// What the actor says of states: mean and logarithm of the deviation, before tanh.
-fn distribution(actor: &Mlp, states: &RowsIn) -> [Tensor<2>; 2] {
-    let output = actor.forward(states.clone(), &mut Noise::new(0));
-    let cells = output.dims()[1] / 2;
-    let mean = output.clone().narrow(1, 0, cells);
-    [mean, output.narrow(1, cells, cells).clamp(-20.0, 2.0)]
-}
-
-fn draw(actor: &Mlp, states: &RowsIn, rng: &mut Rng) -> Drawn {
-    let [mean, log_deviation] = distribution(actor, states);
-    let [rows, cells] = mean.dims();
-    let noise: Vec<f32> = (0..rows * cells).map(|_| rng.sample(StandardNormal)).collect();
-    let noise = Tensor::<2>::from_data(TensorData::new(noise, [rows, cells]), &mean.device());
-    let actions = activation::tanh(mean + log_deviation.clone().exp() * noise.clone());
-    // The density of tanh x is that of x divided by 1 - tanh² x.
-    let half_log_tau = 0.5 * (2.0 * std::f64::consts::PI).ln();
-    let squash = (actions.clone().square().neg() + 1.0 + 1e-6).log();
-    let log_probability = noise.square() * -0.5 - log_deviation - half_log_tau - squash;
-    Drawn { actions, log_probability: log_probability.sum_dim(1) }
+/// What -1 and 1 stand for: the lowest and the highest number that the data holds in every cell.
+fn squash_of(data: &Dataset) -> Squash {
+    let cells = data.metadata().action_space.cells();
+    let numbers = data.actions().view();
+    let range = |cell: usize| {
+        let column = || data.step_rows().map(|step| numbers.number(step * cells + cell));
+        let low = column().fold(f32::INFINITY, f32::min);
+        let high = column().fold(f32::NEG_INFINITY, f32::max);
+        // A number that never changes stays what it is.
+        if high > low { [low, high] } else { [low - 1.0, low + 1.0] }
+    };
+    Squash((0..cells).map(range).collect())
 }
 
 impl ActorNetwork {
@@ -240,12 +143,10 @@ impl ActorNetwork {
         let device = context.device.clone().autodiff();
         let seed = context.seed.named("values");
         let mut rng = seed.named("initialisation").rng();
-        let (states, cells) = (interface.observation.width(), interface.action.outputs());
-        let mut mlp = |inputs: usize, outputs: usize| {
-            network(config.hidden, config.layers, inputs, outputs).init(&device, &mut rng)
-        };
-        let actor = mlp(states, 2 * cells);
-        let critics = Critics { one: mlp(states + cells, 1), other: mlp(states + cells, 1) };
+        let (states, cells) = (interface.observation.width(), interface.action.encoding().width());
+        let network = |inputs, outputs| network(config.hidden, config.layers, inputs, outputs);
+        let actor = network(states, 2 * cells).init(&device, &mut rng);
+        let critics = Critics::init(&network(states + cells, 1), &device, &mut rng);
         let everything: Vec<usize> = (0..data.episodes()).collect();
         // Adam: weights do not decay.
         let optimizer = AdamWConfig::new().with_weight_decay(0.0);
@@ -255,7 +156,7 @@ impl ActorNetwork {
             interface,
             rows: StepRows::of_episodes(data, &everything),
             goes_on: goes_on(data),
-            ranges: Ranges::of(data),
+            ranges: squash_of(data),
             target: critics.valid(),
             actor: Trained::new(actor, &optimizer, config.actor_learning_rate),
             critics: Trained::new(critics, &optimizer, config.critic_learning_rate),
@@ -294,7 +195,7 @@ struct Learning<'a> {
     interface: &'a Interface,
     rows: StepRows,
     goes_on: Vec<bool>,
-    ranges: Ranges,
+    ranges: Squash,
     config: &'a CqlContinuousConfig,
     /// Where tensors are, without gradients.
     plain: &'a Device,
@@ -310,8 +211,8 @@ struct Learning<'a> {
 impl Learning<'_> {
     /// `r + γ min Q'(s', a')`: `[rows, 1]`.
     fn returns(&self, drawn: &StepRows, next: &RowsIn) -> Tensor<2> {
-        let [mean, _] = distribution(&self.actor.module().valid(), next);
-        let worth = floats(self.target.lower(next, activation::tanh(mean)));
+        let middle = SquashedGaussian::of(&self.actor.module().valid(), next).middle();
+        let worth = floats(self.target.lower(next, middle));
         let discount = self.config.discount as f32;
         let returns = drawn.steps.iter().zip(worth).map(|(&step, worth)| {
             let after = if self.goes_on[step] { discount * worth } else { 0.0 };
@@ -321,52 +222,51 @@ impl Learning<'_> {
     }
 
     /// `log Σ exp Q(s, ·) - Q(s, a)` of both critics together, a mean over rows.
+    ///
+    /// All actions of a state go through the critics at once: those that the actor draws there, those that it draws in the
+    /// state that followed, and uniform ones.
     fn conservative(
         &self,
-        drawn: &StepRows,
         states: &RowsIn,
+        plain: [&RowsIn; 2],
         taken: &[Tensor<2>; 2],
         rng: &mut Rng,
     ) -> Tensor<1> {
-        let (samples, rows) = (self.config.action_samples, drawn.steps.len());
-        let cells = self.ranges.0.len();
-        let repeated: Vec<u32> =
-            (0..rows as u32).flat_map(|row| std::iter::repeat_n(row, samples)).collect();
-        let here = states.gather(&repeated);
-        let plain = |observations: &[usize]| {
-            self.interface.states(self.data, observations, self.plain).gather(&repeated)
-        };
+        let (samples, rows) = (self.config.action_samples, states.rows());
+        let (cells, each) = (self.ranges.0.len(), 3 * samples);
         let actor = self.actor.module().valid();
-        let after: Vec<usize> = drawn.observations.iter().map(|row| row + 1).collect();
-        let mut groups = Vec::new();
-        for observations in [&drawn.observations, &after] {
-            let sampled = draw(&actor, &plain(observations), rng);
-            groups.push((floats(sampled.actions), floats(sampled.log_probability)));
-        }
-        let uniform: Vec<f32> =
-            (0..rows * samples * cells).map(|_| rng.random_range(-1.0..1.0)).collect();
-        let density = cells as f32 * 0.5f32.ln();
-        groups.push((uniform, vec![density; rows * samples]));
-
-        let critics = self.critics.module();
-        let mut weighed: [Vec<Tensor<2>>; 2] = [Vec::new(), Vec::new()];
-        for (actions, log_probability) in groups {
-            let size = [rows * samples, cells];
-            let actions = Tensor::from_data(TensorData::new(actions, size), &self.device);
-            let density = column(log_probability, &self.device);
-            let values = critics.forward(&here, actions);
-            for (weighed, values) in weighed.iter_mut().zip(values) {
-                weighed.push((values - density.clone()).reshape([rows, samples]));
+        // The distribution of a state is computed once, whatever is drawn from it.
+        let [here, after] = plain.map(|states| {
+            let drawn = SquashedGaussian::of(&actor, states).repeated(samples).draw(rng);
+            (floats(drawn.actions), floats(drawn.log_probability))
+        });
+        let uniform_density = cells as f32 * 0.5f32.ln();
+        let (mut actions, mut densities) = (Vec::new(), Vec::new());
+        for row in 0..rows {
+            let own = row * samples..(row + 1) * samples;
+            for (numbers, log_probability) in [&here, &after] {
+                actions.extend_from_slice(&numbers[own.start * cells..own.end * cells]);
+                densities.extend_from_slice(&log_probability[own.clone()]);
             }
+            actions.extend((0..samples * cells).map(|_| rng.random_range(-1.0f32..1.0)));
+            densities.extend(std::iter::repeat_n(uniform_density, samples));
         }
-        let term = |(weighed, taken): (Vec<Tensor<2>>, &Tensor<2>)| {
-            let all = Tensor::cat(weighed, 1);
-            let highest = all.clone().max_dim(1).detach();
-            let sum = (all - highest.clone()).exp().sum_dim(1).log() + highest;
-            (sum - taken.clone()).mean()
-        };
-        let [one, other] = weighed;
-        term((one, &taken[0])) + term((other, &taken[1]))
+        let of: Vec<u32> =
+            (0..rows as u32).flat_map(|row| std::iter::repeat_n(row, each)).collect();
+        let actions = TensorData::new(actions, [rows * each, cells]);
+        let values = self
+            .critics
+            .module()
+            .forward(&states.gather(&of), Tensor::from_data(actions, &self.device));
+        let densities =
+            Tensor::<2>::from_data(TensorData::new(densities, [rows, each]), &self.device);
+        let [one, other] = [0, 1].map(|critic| {
+            let weighed = values[critic].clone().reshape([rows, each]) - densities.clone();
+            let highest = weighed.clone().max_dim(1).detach();
+            let sum = (weighed - highest.clone()).exp().sum_dim(1).log() + highest;
+            (sum - taken[critic].clone()).mean()
+        });
+        one + other
     }
 
     /// Moves the target a little towards the critics that learn.
@@ -384,7 +284,10 @@ impl Learner for Learning<'_> {
         let after: Vec<usize> = drawn.observations.iter().map(|row| row + 1).collect();
         let states = self.interface.states(self.data, &drawn.observations, &self.device);
         let next = self.interface.states(self.data, &after, self.plain);
-        let actions = self.ranges.apply(self.data, &drawn.steps, &self.device);
+        let cells = self.ranges.0.len();
+        let numbers = self.data.actions().view();
+        let taken = drawn.steps.iter().flat_map(|step| step * cells..(step + 1) * cells);
+        let actions = self.ranges.matrix(taken.map(|at| numbers.number(at)), &self.device);
         let scalar = |loss: &Tensor<1>| f64::from(loss.clone().into_scalar::<f32>());
 
         // Critics, and how conservative they have to be.
@@ -393,7 +296,8 @@ impl Learner for Learning<'_> {
         let [one, other] = values.clone();
         let td_loss =
             squared_error(one, returns.clone(), None) + squared_error(other, returns, None);
-        let gap = self.conservative(&drawn, &states, &values, &mut rng);
+        let here = self.interface.states(self.data, &drawn.observations, self.plain);
+        let gap = self.conservative(&states, [&here, &next], &values, &mut rng);
         let excess =
             gap.clone() * self.config.conservative_weight - 2.0 * self.config.alpha_threshold;
         let alpha = self.alpha.module().number().min(1e6);
@@ -401,20 +305,21 @@ impl Learner for Learning<'_> {
         let measured_td = scalar(&td_loss);
         let measured_excess = scalar(&excess);
         self.critics.step(pace, &mut (td_loss + excess * alpha).backward());
-        let alpha_loss = self.alpha.module().value.val().exp() * -measured_excess;
+        let alpha_loss = self.alpha.module().loss(measured_excess);
         self.alpha.step(pace, &mut alpha_loss.backward());
 
         // The actor, and how random it has to be.
-        let sampled = draw(self.actor.module(), &states, &mut rng);
+        let sampled = SquashedGaussian::of(self.actor.module(), &states).draw(&mut rng);
         let temperature = self.temperature.module().number();
-        let worth = self.critics.module().lower(&states, sampled.actions);
+        // The critics are asked, not moved.
+        let critics = self.critics.module().clone().no_grad();
+        let worth = critics.lower(&states, sampled.actions);
         let log_probability = sampled.log_probability;
         let surprise = f64::from(log_probability.clone().mean().into_scalar::<f32>());
         let actor_loss = (log_probability * temperature - worth).mean();
         let measured_actor = scalar(&actor_loss);
         self.actor.step(pace, &mut actor_loss.backward());
-        let entropy_gap = surprise - self.ranges.0.len() as f64;
-        let temperature_loss = self.temperature.module().value.val().exp() * -entropy_gap;
+        let temperature_loss = self.temperature.module().loss(surprise - cells as f64);
         self.temperature.step(pace, &mut temperature_loss.backward());
         self.follow();
         vec![
@@ -441,7 +346,7 @@ impl Learner for Learning<'_> {
 struct Actor {
     actor: Mlp,
     interface: Interface,
-    ranges: Ranges,
+    ranges: Squash,
     device: Device,
     episodes: Episodes,
 }
@@ -462,18 +367,18 @@ impl Agent for Actor {
         episodes.check(places)?;
         let encoding = &interface.observation;
         let seen = Column { encoding, cells: observations, rows: places };
-        let [mean, _] = distribution(actor, &encode(&[seen], device));
+        let middle = SquashedGaussian::of(actor, &encode(&[seen], device)).middle();
         let Cells::Float(actions) = actions else { return Ok(()) };
         let bounds = match interface.action.encoding().space() {
             Space::Box { bounds: Some(bounds), .. } => bounds.clone(),
             _ => vec![[f32::NEG_INFINITY, f32::INFINITY]; ranges.0.len()],
         };
-        let means = floats(activation::tanh(mean));
-        check_outputs(&means)?;
-        for (at, mean) in means.into_iter().enumerate() {
+        let middle = floats(middle);
+        check_outputs(&middle)?;
+        for (at, number) in middle.into_iter().enumerate() {
             let cell = at % ranges.0.len();
             let [low, high] = bounds[cell];
-            actions.push(ranges.undo(cell, mean).max(low).min(high));
+            actions.push(ranges.undo(cell, number).max(low).min(high));
         }
         Ok(())
     }

@@ -170,8 +170,9 @@ impl<'a> ClusterLearner<'a> {
         let interface = context.interface;
         let clusters = ClusterModel::new(config, interface, &device, &mut rng);
         let inputs = interface.observation.width() + config.rep_size;
-        let actions = hidden_layers(config, inputs, interface.action.outputs(), config.layers)
-            .init(&device, &mut rng);
+        let actions =
+            hidden_layers(config, inputs, interface.action.reconstruction_outputs(), config.layers)
+                .init(&device, &mut rng);
         let theta = Theta { clusters, actions: ActionPredictor { mlp: actions } };
         let phi = TransitionPredictor::new(config, interface, &device, &mut rng);
         let optimizer = AdamWConfig::new().with_weight_decay(config.weight_decay);
@@ -199,7 +200,7 @@ impl Learner for ClusterLearner<'_> {
         let clusters = theta.clusters.sample(&batch, truncate, &mut noise);
         let past = gather_rows(clusters.clone(), &batch.past(&mut rng));
         let predicted = theta.actions.forward(&batch, past, &mut noise);
-        let action_loss = interface.action.loss(predicted, &batch.taken);
+        let action_loss = interface.action.reconstruction_loss(predicted, &batch.taken);
 
         let past = gather_rows(clusters, &batch.past(&mut rng));
         let against = scale_gradient(past, -beta_adv as f32);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
-use esper_data::{Moments, Seed};
+use esper_data::{Moments, Seed, Space};
 use esper_nn::{AdamWConfig, Device, Noise, gather_rows, squared_error};
 use serde::{Deserialize, Serialize};
 
@@ -44,9 +44,13 @@ pub struct Leakage {
     pub mean: f64,
     /// Its standard error.
     pub stderr: f64,
-    /// The loss without clusters: what there is to tell.
+    /// The loss without clusters: what there is to tell. Of real-valued observations at least 5% of their variance: what is
+    /// less is an error of the predictor rather than chance, and whatever helps it is no leak.
     pub baseline: f64,
 }
+
+/// The least that counts as being there to tell, of standardised numbers.
+const LEAST_TO_TELL: f64 = 0.05;
 
 /// A gain that does not matter even where there is next to nothing to tell: features are one-hot or standardised.
 const NEGLIGIBLE: f64 = 1e-5;
@@ -92,7 +96,11 @@ pub(crate) fn examine(
         let sampled = theta.clusters.sample(&batch, usize::MAX, &mut noise);
         let past = gather_rows(sampled, &batch.past(&mut rng));
         let predicted = theta.actions.forward(&batch, past, &mut noise);
-        let loss = context.interface.action.loss(predicted, &batch.taken).into_scalar::<f32>();
+        let loss = context
+            .interface
+            .action
+            .reconstruction_loss(predicted, &batch.taken)
+            .into_scalar::<f32>();
         action_sum += f64::from(loss) * batch.packed.rows() as f64;
         steps += batch.packed.rows();
         for &step in batch.packed.step_rows() {
@@ -143,7 +151,10 @@ fn leakage(
         }
     }
     let gain = Moments::of(gains.iter().copied());
-    let baseline = baseline_sum / gains.len() as f64;
+    let baseline = match context.interface.observation.space() {
+        Space::Box { .. } => (baseline_sum / gains.len() as f64).max(LEAST_TO_TELL),
+        _ => baseline_sum / gains.len() as f64,
+    };
     Ok(Leakage { mean: gain.mean, stderr: gain.standard_error(), baseline })
 }
 

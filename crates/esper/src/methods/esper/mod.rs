@@ -15,7 +15,9 @@ mod transition;
 pub use cluster::ClusterLearner;
 pub use clusters::{Clusters, Representatives};
 pub use leakage::{Clustering, Leakage};
-pub use settings::{Assign, ClusterConfig, LeakageConfig, ReturnsConfig, TransitionInput};
+pub use settings::{
+    Assign, ClusterConfig, LeakageConfig, ReturnsConfig, TimeInput, TransitionInput,
+};
 
 use esper_nn::to_safetensors;
 

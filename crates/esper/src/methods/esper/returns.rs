@@ -8,17 +8,17 @@ use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use esper_data::{Rng, Seed};
 use esper_nn::{
-    AdamWConfig, Device, Mlp, MlpConfig, Noise, Repeated, SparseRows, alone, squared_error,
+    AdamWConfig, Device, Mlp, MlpConfig, Noise, Repeated, RowsIn, SparseRows, alone, squared_error,
 };
 use rayon::prelude::*;
 
 use super::clusters::{Clusters, Representatives, parts};
-use super::settings::ReturnsConfig;
+use super::settings::{ReturnsConfig, TimeInput};
 use crate::error::Error;
 use crate::features::Scale;
 use crate::methods::Context;
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
-use crate::trajectories::StepRows;
+use crate::trajectories::{Clock, StepRows};
 
 /// `f(I, s_t, a_t)`, in units of its scale.
 pub(crate) struct ReturnPredictor {
@@ -26,6 +26,8 @@ pub(crate) struct ReturnPredictor {
     scale: Scale,
     /// The lowest and the highest return: no average is beyond them.
     range: [f32; 2],
+    /// Where time is an input.
+    clock: Option<Clock>,
 }
 
 /// Steps that are labelled at once; whole episodes of them.
@@ -47,7 +49,13 @@ impl ReturnPredictor {
         } else {
             Scale::of(context.data.step_rows().map(|row| f64::from(returns[row])))
         };
-        let mlp = MlpConfig::new(context.interface.width() + clusters.width(), 1)
+        let clock = match config.time {
+            TimeInput::Never => None,
+            TimeInput::Auto if !Clock::matters(context.data) => None,
+            TimeInput::Auto | TimeInput::Always => Some(Clock::of(context.data)),
+        };
+        let inputs = context.interface.width() + clusters.width() + usize::from(clock.is_some());
+        let mlp = MlpConfig::new(inputs, 1)
             .with_hidden(config.hidden)
             .with_layers(config.layers)
             .with_normalization(config.normalization.into())
@@ -58,6 +66,7 @@ impl ReturnPredictor {
             clusters,
             returns,
             scale,
+            clock,
             batch: config.batch,
             device,
             seed,
@@ -68,7 +77,8 @@ impl ReturnPredictor {
         let observed = || context.data.step_rows().map(|row| returns[row]);
         let lowest = observed().fold(f32::INFINITY, f32::min);
         let highest = observed().fold(f32::NEG_INFINITY, f32::max);
-        Ok(ReturnPredictor { mlp: learner.mlp.into_module(), scale, range: [lowest, highest] })
+        let (mlp, range) = (learner.mlp.into_module(), [lowest, highest]);
+        Ok(ReturnPredictor { mlp, scale, range, clock })
     }
 
     /// The label of every step: the expectation of `f` over its clusters. One pass over the data.
@@ -122,7 +132,7 @@ impl ReturnPredictor {
         let Representatives { columns, weights, .. } = drawn;
         let ends = (1..=weights.len() as u32).map(|row| row * clusters.groups() as u32);
         let repeated = Repeated {
-            rows: context.interface.states_and_actions(context.data, steps, context.device),
+            rows: inputs(context, self.clock, steps, context.device),
             of: of.into(),
             ones: SparseRows::new(clusters.width(), ends.collect(), columns),
         };
@@ -139,11 +149,26 @@ impl ReturnPredictor {
     }
 }
 
+/// What the predictor sees of some steps beside their clusters.
+fn inputs(
+    context: &Context<'_>,
+    clock: Option<Clock>,
+    steps: &StepRows,
+    device: &Device,
+) -> RowsIn {
+    let rows = context.interface.states_and_actions(context.data, steps, device);
+    match clock {
+        Some(clock) => rows.with(clock.column(&steps.times, device)),
+        None => rows,
+    }
+}
+
 struct Regression<'a> {
     context: &'a Context<'a>,
     clusters: &'a Clusters,
     returns: &'a [f32],
     scale: Scale,
+    clock: Option<Clock>,
     batch: usize,
     device: Device,
     seed: Seed,
@@ -152,7 +177,7 @@ struct Regression<'a> {
 
 impl Learner for Regression<'_> {
     fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
-        let Context { data, interface, split, .. } = *self.context;
+        let Context { data, split, .. } = *self.context;
         let seed = self.seed.indexed(step as u64);
         let mut rng = seed.rng();
         let rows = StepRows::of_episodes(data, &split.draw(self.batch, &mut rng));
@@ -169,7 +194,7 @@ impl Learner for Regression<'_> {
             .collect();
         let targets =
             Tensor::from_data(TensorData::new(scaled, [rows.steps.len(), 1]), &self.device);
-        let input = interface.states_and_actions(data, &rows, &self.device).with_ones(&drawn);
+        let input = inputs(self.context, self.clock, &rows, &self.device).with_ones(&drawn);
         let noise = &mut Noise::new(seed.named("noise").value());
         let loss = squared_error(self.mlp.module().forward(input, noise), targets, None);
         let measured = f64::from(loss.clone().into_scalar::<f32>());

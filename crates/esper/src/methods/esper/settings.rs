@@ -96,6 +96,9 @@ crate::settings! {
         weight_decay: f64 = 0.01, within: 0.0..=1e9;
         /// Return scale: returns are divided by this; 0 standardises them by their mean and deviation.
         scale: f64 = 0.0, within: 0.0..=1e9;
+        /// Time as an input: whether the predictor sees the steps since the start, `never`, `always`, or `auto`: where episodes
+        /// are cut, and the same state is worth less the later it is reached.
+        time: TimeInput = TimeInput::Auto, paper: TimeInput::Never;
         /// Draws of a cluster that a label is the mean of, where there are too many clusters to go through all of them.
         samples: usize = 16, within: 1..=4096;
     }
@@ -111,6 +114,18 @@ pub enum Assign {
     /// Every trajectory: all of its steps have the cluster of the first, which sums up all of them. Near the end of a
     /// trajectory little is left to tell by who acts.
     Trajectory,
+}
+
+/// Whether time is an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeInput {
+    /// Where episodes are cut.
+    Auto,
+    /// It is not.
+    Never,
+    /// It is.
+    Always,
 }
 
 /// What the transition predictor sees beside the cluster.
