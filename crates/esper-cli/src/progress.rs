@@ -32,6 +32,11 @@ impl Progress {
         self.bar.set_position(done);
     }
 
+    /// There is so much to be done.
+    pub(crate) fn set_total(&self, total: u64) {
+        self.bar.set_length(total);
+    }
+
     /// Counts more as done.
     pub(crate) fn add(&self, done: u64) {
         self.bar.inc(done);

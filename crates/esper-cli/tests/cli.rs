@@ -118,8 +118,9 @@ fn a_fraction_is_a_part_of_the_steps() {
 fn an_expert_can_be_trained_and_collected_with() {
     let folder = folder();
     let expert = |more: &[&str]| {
-        let command = ["expert", "gambling", "--hidden", "16", "--episodes", "2000", "--json"];
-        esper(folder.path(), &[&command, more].concat())
+        let command =
+            ["expert", "gambling", "--set", "ppo.hidden=16", "--episodes", "2000", "--json"];
+        esper(folder.path(), &[&command[..], more].concat())
     };
     let trained = json(&expert(&["--until", "0"]));
     assert_eq!(trained["path"], "gambling-expert.safetensors");
@@ -134,6 +135,26 @@ fn an_expert_can_be_trained_and_collected_with() {
     assert_eq!(short.status.code(), Some(1));
     assert!(stderr(&short).contains("--steps"), "{}", stderr(&short));
     assert!(folder.path().join("short.safetensors").exists(), "what was learned is kept");
+
+    // It can go on, and ends with the same bytes as if it had never stopped.
+    let long = ["--until", "2", "--steps", "60000", "--out"];
+    let refused = expert(&[&long[..], &["short.safetensors"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("--resume"), "{}", stderr(&refused));
+    let went_on = expert(&[&long[..], &["short.safetensors", "--resume", "--force"]].concat());
+    let whole = expert(&[&long[..], &["whole.safetensors"]].concat());
+    assert_eq!((went_on.status.code(), whole.status.code()), (Some(1), Some(1)));
+    let bytes = |name: &str| fs::read(folder.path().join(name)).unwrap();
+    assert_eq!(bytes("short.safetensors"), bytes("whole.safetensors"));
+    let curve = String::from_utf8(bytes("whole.csv")).unwrap();
+    assert!(
+        curve.starts_with("steps,seconds,mean_return\n") && curve.lines().count() > 2,
+        "{curve}"
+    );
+    let other =
+        expert(&[&long[..], &["short.safetensors", "--resume", "--force", "--seed", "1"]].concat());
+    assert!(stderr(&other).contains("of another training"), "{}", stderr(&other));
+    assert_eq!(bytes("short.safetensors"), bytes("whole.safetensors"), "and nothing was lost");
 }
 
 /// Arguments, exit status, and words that the message must contain.

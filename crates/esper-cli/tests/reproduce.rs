@@ -60,7 +60,7 @@ fn figure_1_is_reproduced() {
 fn parts_are_known_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let only = |part: &str| esper(folder.path(), &["reproduce", "--only", part]);
-    refused(&only("mujoco"), 2, "connect-four-transformer");
+    refused(&only("atari"), 2, "connect-four-transformer");
     refused(&esper(folder.path(), &["reproduce", "--quick", "--paper"]), 2, "--paper");
     assert!(!folder.path().join("reproduction").exists());
 }

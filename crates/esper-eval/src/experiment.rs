@@ -16,7 +16,7 @@ use esper::settings::{Config, Preset};
 use esper::{Monitor, Registry};
 use esper_data::{Dataset, DatasetWriter, Tally, write_json};
 use esper_nn::{Device, DeviceName, default_device};
-use esper_tasks::{CollectOptions, Collection, Task, share};
+use esper_tasks::{CollectOptions, Collection, Replays, Task, share};
 
 use crate::error::EvalError;
 use crate::evaluate::{Ask, evaluate};
@@ -60,6 +60,8 @@ pub struct Experiment {
     steps: Option<u64>,
     fractions: Option<Vec<f64>>,
     episodes: Option<usize>,
+    /// Who learns by acting, where data is a replay.
+    replays: Option<Arc<dyn Replays>>,
 }
 
 /// A training that an experiment is going to do.
@@ -115,7 +117,7 @@ pub fn default_config(
 const PAPER_EPISODES: usize = 100;
 
 /// The data, in an experiment's folder.
-const DATA: &str = "data.parquet";
+pub const DATA: &str = "data.parquet";
 
 /// What a run achieved, in its folder: what is evaluated is not evaluated again.
 const EVALUATED: &str = "evaluated.json";
@@ -146,6 +148,7 @@ impl Experiment {
             steps: None,
             fractions: None,
             episodes: None,
+            replays: None,
         }
     }
 
@@ -221,6 +224,11 @@ impl Experiment {
     /// Episodes with each target.
     pub fn with_episodes(self, episodes: usize) -> Self {
         Experiment { episodes: Some(episodes), ..self }
+    }
+
+    /// Who learns by acting, where the data is a replay: nothing here does.
+    pub fn with_replays(self, replays: Arc<dyn Replays>) -> Self {
+        Experiment { replays: Some(replays), ..self }
     }
 
     /// Where tensors are.
@@ -307,7 +315,7 @@ impl Experiment {
             }),
             changes: config.changes_from(&defaults),
             steps: whole.steps(),
-            collection: whole.with_share(largest),
+            collection: whole.with_share(largest).with_replays(self.replays.clone()),
             config,
             methods,
             fractions,
@@ -430,11 +438,7 @@ impl Resolved<'_> {
             writer.finish()?;
         }
         let data = esper_data::read(&path)?;
-        // Whole episodes: fewer steps than those of the last one alone would have been enough.
-        let least = data.steps() - data.length(data.episodes() - 1);
-        let steps = collection.steps() as usize;
-        let same = data.metadata() == metadata && data.behaviours() == behaviours;
-        match same && (least + 1..=data.steps()).contains(&steps) {
+        match collection.is_of(&data) {
             true => Ok(data),
             false => Err(EvalError::OtherData(path)),
         }
@@ -571,12 +575,12 @@ impl Resolved<'_> {
 
     /// The results on a part, from runs in the order of its entries.
     fn results(&self, part: &Part, runs: &mut impl Iterator<Item = RunResults>) -> Results {
-        let Experiment { task, policy, preset, seeds, .. } = self.asked;
+        let Experiment { task, policy, preset, seeds, dataset, .. } = self.asked;
         let total = Tally::of(&part.data).total();
         let methods = self.methods.iter().map(|method| {
             let runs = runs.by_ref().take(*seeds as usize).collect();
             let policy = method.takes_policy().then(|| policy.name());
-            MethodResults::of(task, &method.about(), policy, runs)
+            MethodResults::of(task, dataset.as_deref(), &method.about(), policy, runs)
         });
         let dataset = DatasetSummary {
             steps: total.steps,

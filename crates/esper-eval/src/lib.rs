@@ -34,9 +34,9 @@ pub mod text;
 
 pub use error::EvalError;
 pub use evaluate::{Ask, Evaluation, SweepEntry, evaluate};
-pub use experiment::{Experiment, Observer, PlannedRun, Unobserved, default_config};
+pub use experiment::{DATA, Experiment, Observer, PlannedRun, Unobserved, default_config};
 pub use results::{
-    Again, Comparison, DatasetSummary, MeanStd, MethodResults, PAPER_SEEDS, Results, ResultsError,
-    RunResults, Scaling, ScalingEntry, read_json, run_name,
+    Again, Comparison, DatasetSummary, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS,
+    Results, ResultsError, RunResults, Scaling, ScalingEntry, read_json, run_name,
 };
 pub use rollouts::{Achieved, Sweep, rollouts};

@@ -8,7 +8,7 @@ use esper::Registry;
 use esper::methods::{About, Curve, Findings};
 use esper::settings::Preset;
 use esper_data::Moments;
-use esper_tasks::{Task, task};
+use esper_tasks::{ReferenceReturns, Task, task};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -98,8 +98,38 @@ pub struct MethodResults {
     pub train_seconds: Option<MeanStd>,
     /// The paper's best return.
     pub paper_best_return: Option<MeanStd>,
+    /// Normalised scores of the three, where the task has returns to normalise by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub normalised: Option<NormalisedScores>,
     /// Every seed.
     pub runs: Vec<RunResults>,
+}
+
+/// Normalised scores, as in D4RL: 0 is random play, 100 is an expert.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NormalisedScores {
+    /// Of the best return.
+    pub best: Option<MeanStd>,
+    /// Of the offline return.
+    pub offline: Option<MeanStd>,
+    /// Of the paper's best return.
+    pub paper: Option<MeanStd>,
+}
+
+impl NormalisedScores {
+    fn of(references: &ReferenceReturns, results: &MethodResults) -> Self {
+        let score = |returns: Option<MeanStd>| {
+            returns.map(|MeanStd { mean, std }| MeanStd {
+                mean: references.normalised_score(mean),
+                std: references.normalised_score(references.random + std),
+            })
+        };
+        NormalisedScores {
+            best: score(results.best_return),
+            offline: score(results.offline_return),
+            paper: score(results.paper_best_return),
+        }
+    }
 }
 
 /// Everything that a comparison gave.
@@ -159,11 +189,17 @@ impl MethodResults {
         self.runs.iter().any(|run| run.evaluation.offline_target.is_some())
     }
 
-    /// Sums up the runs of a method.
-    pub fn of(task: &Task, about: &About, policy: Option<&str>, runs: Vec<RunResults>) -> Self {
+    /// Sums up the runs of a method with a policy on one of a task's data sets, if not on its first.
+    pub fn of(
+        task: &Task,
+        dataset: Option<&str>,
+        about: &About,
+        policy: Option<&str>,
+        runs: Vec<RunResults>,
+    ) -> Self {
         let over =
             |value: fn(&RunResults) -> Option<f64>| MeanStd::of(runs.iter().filter_map(value));
-        MethodResults {
+        let mut results = MethodResults {
             method: about.name.clone(),
             title: about.title(policy).to_owned(),
             summary: about.summary.clone(),
@@ -173,10 +209,14 @@ impl MethodResults {
             calibration_error: over(|run| run.evaluation.calibration_error),
             train_seconds: over(|run| Some(run.train_seconds)),
             paper_best_return: task
-                .published(&about.name, policy)
+                .published(&about.name, policy, dataset)
                 .map(|published| MeanStd { mean: published.mean, std: published.std }),
+            normalised: None,
             runs,
-        }
+        };
+        results.normalised =
+            task.reference_returns().map(|returns| NormalisedScores::of(&returns, &results));
+        results
     }
 }
 

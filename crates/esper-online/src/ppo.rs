@@ -8,18 +8,20 @@
 use burn::module::Module;
 use burn::tensor::{Int, Tensor, TensorData, activation};
 use esper::actions::ActionHead;
-use esper::agent::{Agent, Episodes, Remaining};
 use esper::features::{Column, Encoding, Scale, encode};
 use esper::policy::{column, floats};
 use esper::settings::Settings;
-use esper::training::Trained;
-use esper::{Error, Interface};
+use esper::training::{Checkpointed, Trained};
+use esper::{Checkpoint, Error, Interface};
 use esper_data::{Cells, CellsRef, Rng, Seed, Space};
-use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, squared_error, to_safetensors};
-use esper_tasks::{Spaces, Step, Worlds};
+use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, squared_error};
+use esper_tasks::{Spaces, Worlds};
 use rand::seq::SliceRandom;
 
 use crate::OnlineError;
+use crate::actor::Actor;
+use crate::learner::{OnlineLearner, Update, count, next_part};
+use crate::playing::Playing;
 
 esper::settings! {
     /// Proximal policy optimisation.
@@ -49,78 +51,10 @@ esper::settings! {
     }
 }
 
-/// A policy that chooses among actions by what it sees: `π(a | s)`.
-#[derive(Clone, Debug)]
-pub struct Actor {
-    mlp: Mlp,
-    interface: Interface,
-    device: Device,
-}
-
-impl Actor {
-    /// The weights.
-    pub fn to_safetensors(&self) -> Vec<u8> {
-        to_safetensors(&self.mlp)
-    }
-
-    /// The policy as something that acts; it has no targets.
-    pub fn agent(&self) -> ActorAgent {
-        let actor = Actor { mlp: self.mlp.valid(), ..self.clone() };
-        ActorAgent { actor, episodes: Episodes::default() }
-    }
-}
-
-/// Acts as an [`Actor`] says.
-pub struct ActorAgent {
-    actor: Actor,
-    episodes: Episodes,
-}
-
-impl Agent for ActorAgent {
-    fn begin(&mut self, place: usize, target: f64, seed: Seed) {
-        self.episodes.begin(place, Remaining::new(target, 1.0), seed);
-    }
-
-    fn act(
-        &mut self,
-        observations: CellsRef<'_>,
-        places: &[usize],
-        actions: &mut Cells,
-    ) -> Result<(), Error> {
-        let Actor { mlp, interface, device } = &self.actor;
-        interface.check_places(observations, places, actions)?;
-        let outputs = evaluate(mlp, &interface.observation, observations, places, device);
-        self.episodes.draw(&interface.action, &outputs, places, actions)
-    }
-
-    fn reward(&mut self, _: usize, _: f32) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn end(&mut self, place: usize) {
-        self.episodes.end(place);
-    }
-}
-
-/// What an update gave.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Update {
-    /// Steps taken in the worlds so far.
-    pub steps: usize,
-    /// Episodes that ended since the last update.
-    pub episodes: usize,
-    /// The sum of the returns of those episodes.
-    pub returns: f64,
-    /// The mean of the critic's squared errors.
-    pub value_loss: f64,
-    /// The mean entropy of the policy in nats.
-    pub entropy: f64,
-}
-
 /// A training under way.
 pub struct Ppo {
     config: PpoConfig,
-    worlds: Worlds,
+    playing: Playing,
     interface: Interface,
     /// Where tensors are, without gradients.
     plain: Device,
@@ -128,9 +62,6 @@ pub struct Ppo {
     seed: Seed,
     actor: Trained<Mlp>,
     critic: Trained<Mlp>,
-    /// How many episodes have begun, and the return so far of each under way.
-    begun: u64,
-    running: Vec<f64>,
     updates: u64,
     steps: usize,
 }
@@ -138,7 +69,7 @@ pub struct Ppo {
 impl Ppo {
     /// Begins; the worlds are reset.
     pub fn new(
-        mut worlds: Worlds,
+        worlds: Worlds,
         config: &PpoConfig,
         seed: Seed,
         device: &Device,
@@ -169,65 +100,33 @@ impl Ppo {
             .with_epsilon(1e-5)
             .with_weight_decay(0.0)
             .with_max_norm(Some(config.max_norm));
-        let copies = worlds.copies();
-        let episodes = seed.named("episodes");
-        for copy in 0..copies {
-            worlds.reset(copy, episodes.indexed(copy as u64).value())?;
-        }
         Ok(Ppo {
             config: config.clone(),
-            worlds,
+            playing: Playing::new(worlds, seed.named("episodes"))?,
             interface,
             plain,
             device,
             seed,
             actor: Trained::new(actor, &optimizer, config.learning_rate),
             critic: Trained::new(critic, &optimizer, config.learning_rate),
-            begun: copies as u64,
-            running: vec![0.0; copies],
             updates: 0,
             steps: 0,
         })
     }
 
-    /// The policy as it is now.
-    pub fn actor(&self) -> Actor {
-        Actor {
-            mlp: self.actor.module().clone(),
-            interface: self.interface.clone(),
-            device: self.plain.clone(),
-        }
-    }
-
-    /// Acts for a while and learns from it.
-    pub fn update(&mut self) -> Result<Update, OnlineError> {
-        let seed = self.seed.named("updates").indexed(self.updates);
-        self.updates += 1;
-        let mut update = Update::default();
-        let gathered = self.gather(&mut seed.named("actions").rng(), &mut update)?;
-        self.learn(&gathered, &mut seed.named("order").rng(), &mut update);
-        if !(update.value_loss.is_finite() && update.entropy.is_finite()) {
-            let what = if update.entropy.is_finite() { "value loss" } else { "entropy" };
-            let (phase, step) = ("the expert".to_owned(), self.steps);
-            return Err(OnlineError::Learning(Error::Diverged { phase, step, what }));
-        }
-        update.steps = self.steps;
-        Ok(update)
-    }
-
     /// Takes `horizon` steps in every world.
     fn gather(&mut self, rng: &mut Rng, update: &mut Update) -> Result<Gathered, OnlineError> {
-        let copies = self.worlds.copies();
+        let copies = self.playing.worlds().copies();
         let everywhere: Vec<usize> = (0..copies).collect();
         let (actor, critic) = (self.actor.module().valid(), self.critic.module().valid());
         let Interface { observation: encoding, action: head } = &self.interface;
-        let cells = self.worlds.spaces().action.cell_type();
+        let cells = self.playing.worlds().spaces().action.cell_type();
         let evaluate = |mlp: &Mlp, seen: CellsRef<'_>, rows: &[usize]| {
             evaluate(mlp, encoding, seen, rows, &self.plain)
         };
-        let mut gathered = Gathered::new(copies, self.worlds.observations().cell_type());
+        let mut gathered = Gathered::new(copies, self.playing.worlds().observations().cell_type());
         for _ in 0..self.config.horizon {
-            let seen = self.worlds.observations();
+            let seen = self.playing.worlds().observations();
             let logits = evaluate(&actor, seen, &everywhere);
             gathered.values.extend(evaluate(&critic, seen, &everywhere));
             gathered.observations.extend_from(seen, 0..seen.len());
@@ -242,52 +141,42 @@ impl Ppo {
                 .extend(chances.map(|(logits, &action)| log_chance(logits, action)));
             gathered.actions.extend_from_slice(&actions);
 
-            self.worlds.step(chosen.view())?;
+            let outcomes = self.playing.step(chosen.view())?;
             self.steps += copies;
-            let outcomes: Vec<Step> = self.worlds.steps().to_vec();
             // What an episode that was cut would still have been worth.
             let cut: Vec<usize> =
                 everywhere.iter().copied().filter(|&copy| outcomes[copy].is_cut()).collect();
             let mut worth = vec![0.0; copies];
             if !cut.is_empty() {
-                let values = evaluate(&critic, self.worlds.observations(), &cut);
+                let values = evaluate(&critic, self.playing.worlds().observations(), &cut);
                 cut.iter().zip(values).for_each(|(&copy, value)| worth[copy] = value);
             }
             for (copy, step) in outcomes.iter().enumerate() {
                 gathered.rewards.push(step.reward + self.config.discount as f32 * worth[copy]);
                 gathered.over.push(step.is_over());
-                self.running[copy] += f64::from(step.reward);
-                if step.is_over() {
-                    update.episodes += 1;
-                    update.returns += std::mem::take(&mut self.running[copy]);
-                    let seed = self.seed.named("episodes").indexed(self.begun);
-                    self.worlds.reset(copy, seed.value())?;
-                    self.begun += 1;
-                }
             }
+            update.finish(&self.playing.begin_again()?);
         }
-        gathered.last_values = evaluate(&critic, self.worlds.observations(), &everywhere);
+        gathered.last_values = evaluate(&critic, self.playing.worlds().observations(), &everywhere);
         Ok(gathered)
     }
 
-    /// Goes through what was gathered several times, in minibatches.
-    fn learn(&mut self, gathered: &Gathered, rng: &mut Rng, update: &mut Update) {
+    /// Goes through what was gathered several times, in minibatches; gives the critic's loss and the policy's entropy.
+    fn learn(&mut self, gathered: &Gathered, rng: &mut Rng) -> [f64; 2] {
         let PpoConfig { epochs, batch, discount, lambda, .. } = self.config;
         let advantages = gathered.advantages(discount as f32, lambda as f32);
         let rows = gathered.rewards.len();
         let mut order: Vec<usize> = (0..rows).collect();
-        let mut minibatches = 0;
+        let (mut sums, mut minibatches) = ([0.0; 2], 0);
         for _ in 0..epochs {
             order.shuffle(rng);
             for chosen in order.chunks(batch) {
-                let [value_loss, entropy] = self.step(gathered, &advantages, chosen);
-                update.value_loss += value_loss;
-                update.entropy += entropy;
+                let measured = self.step(gathered, &advantages, chosen);
+                sums.iter_mut().zip(measured).for_each(|(sum, value)| *sum += value);
                 minibatches += 1;
             }
         }
-        update.value_loss /= f64::from(minibatches);
-        update.entropy /= f64::from(minibatches);
+        sums.map(|sum| sum / f64::from(minibatches))
     }
 
     /// One step of actor and critic; gives the critic's loss and the policy's entropy.
@@ -330,6 +219,46 @@ impl Ppo {
         self.actor.step(1.0, &mut gradients);
         self.critic.step(1.0, &mut gradients);
         measured
+    }
+}
+
+impl OnlineLearner for Ppo {
+    fn actor(&self) -> Actor {
+        Actor::new(self.actor.module().clone(), self.interface.clone(), self.plain.clone())
+    }
+
+    /// Acts for a while and learns from it.
+    fn update(&mut self) -> Result<Update, OnlineError> {
+        let seed = self.seed.named("updates").indexed(self.updates);
+        self.updates += 1;
+        let mut update = Update::default();
+        let gathered = self.gather(&mut seed.named("actions").rng(), &mut update)?;
+        let [value_loss, entropy] = self.learn(&gathered, &mut seed.named("order").rng());
+        update.measured = vec![("value_loss", value_loss), ("entropy", entropy)];
+        update.steps = self.steps;
+        Ok(update)
+    }
+
+    fn recent_episodes(&self) -> usize {
+        2_000
+    }
+
+    fn to_checkpoint(&self) -> Checkpoint {
+        let mut parts = self.actor.parts();
+        parts.extend(self.critic.parts());
+        parts.push(self.playing.to_bytes());
+        parts.push(self.updates.to_le_bytes().to_vec());
+        Checkpoint { step: self.steps, parts }
+    }
+
+    fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), OnlineError> {
+        let mut parts = checkpoint.parts.iter().map(Vec::as_slice);
+        self.actor.restore(&mut parts)?;
+        self.critic.restore(&mut parts)?;
+        self.playing.restore(next_part(&mut parts)?)?;
+        self.updates = count(next_part(&mut parts)?)?;
+        self.steps = checkpoint.step;
+        Ok(())
     }
 }
 
@@ -404,7 +333,7 @@ fn log_chance(logits: &[f32], action: usize) -> f32 {
 mod tests {
     use super::*;
     use esper_data::CellsMut;
-    use esper_tasks::{Env, World, WorldError};
+    use esper_tasks::{Env, Step, World, WorldError};
 
     /// Two copies, three steps; the first copy's episode ends after its second.
     #[test]

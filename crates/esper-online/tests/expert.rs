@@ -1,12 +1,15 @@
-//! An expert that learned online plays the same for whoever collects data with it.
+//! An expert that learned online plays the same for whoever collects data with it; and what it saw can be collected, too.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use esper_data::{Seed, Tally};
+use esper_data::{Dataset, Seed, Space, Tally};
 use esper_eval::{Sweep, rollouts};
 use esper_nn::DeviceName;
-use esper_online::{Ppo, PpoConfig};
-use esper_tasks::{CollectOptions, Collection, Expert, task};
+use esper_online::{LearnedReplays, OnlineLearner, Ppo, PpoConfig};
+use esper_tasks::{
+    CollectError, CollectOptions, Collection, DatasetSpec, Env, Expert, LEARNER, Step, Task, task,
+};
 
 /// A player that has learned a little about the safe bet takes it as often when it is read from a file.
 #[test]
@@ -38,4 +41,74 @@ fn a_file_plays_as_the_network_did() {
     let (network, file) = (played.mean, tally.total().mean_return);
     assert!(network > -2.0 && network < 0.9, "neither random nor perfect: {network}");
     assert!((network - file).abs() < 5.0 * played.standard_error(), "{network} {file}");
+}
+
+/// A number is guessed four times: a guess pays minus its distance from 0.5. Random guesses return -2.5 on average.
+#[derive(Clone, Default)]
+struct Guess(u32);
+
+impl Env for Guess {
+    type Cell = f32;
+    type Action = [f32; 1];
+    fn observation_space(&self) -> Space {
+        Space::Box { shape: vec![1], bounds: None }
+    }
+    fn action_space(&self) -> Space {
+        Space::Box { shape: vec![1], bounds: Some(vec![[-1.0, 1.0]]) }
+    }
+    fn reset(&mut self, _: u64, observation: &mut [f32]) {
+        self.0 = 0;
+        observation[0] = 1.0;
+    }
+    fn step(&mut self, [guess]: [f32; 1], observation: &mut [f32]) -> Step {
+        self.0 += 1;
+        observation[0] = 1.0;
+        Step { reward: -(guess - 0.5).abs(), terminated: self.0 == 4, truncated: false }
+    }
+}
+
+fn guessing(until: [f64; 2], steps: u64) -> Task {
+    Task::new("guessing", || Ok(Box::new(Guess::default())))
+        .with_dataset(DatasetSpec::replay("replay", steps, until))
+}
+
+fn replayed(task: &Task, with_learner: bool) -> Result<Vec<Dataset>, CollectError> {
+    let device = DeviceName::Cpu.open().unwrap();
+    let learner = with_learner.then(|| Arc::new(LearnedReplays { device }) as Arc<_>);
+    let collection = Collection::new(task, &CollectOptions::default()).unwrap();
+    let mut parts = Vec::new();
+    collection.with_replays(learner).run(
+        |part| {
+            parts.push(part);
+            Ok(())
+        },
+        |_| ControlFlow::Continue(()),
+    )?;
+    Ok(parts)
+}
+
+/// It stops where it was asked to; everything that was seen until then is there, random guesses first.
+#[test]
+fn a_replay_is_what_was_seen_until_it_was_good_enough() {
+    let parts = replayed(&guessing([-1.6, -0.2], 60_000), true).unwrap();
+    let [data] = &parts[..] else { panic!("one part") };
+    assert_eq!(data.behaviours(), [LEARNER]);
+    let returned = |episodes: std::ops::Range<usize>| {
+        let count = episodes.len() as f64;
+        episodes.map(|episode| data.episode_return(episode)).sum::<f64>() / count
+    };
+    // 10,000 steps at random, then it learns.
+    assert!((returned(0..2_000) + 2.5).abs() < 0.1, "{}", returned(0..2_000));
+    let last = returned(data.episodes() - 200..data.episodes());
+    assert!(last > -2.0, "{last}");
+    assert!(data.steps() > 10_000 && data.steps() < 60_000);
+}
+
+#[test]
+fn a_replay_needs_somebody_who_learns_and_gets_there() {
+    let nobody = replayed(&guessing([-1.6, 0.0], 60_000), false);
+    assert!(matches!(nobody, Err(CollectError::NobodyLearns)));
+    // Nothing returns more than zero.
+    let never = replayed(&guessing([1.0, 2.0], 11_000), true).unwrap_err();
+    assert!(never.to_string().contains("not 1 to 2"), "{never}");
 }

@@ -34,6 +34,14 @@ pub enum CollectError {
     /// The world, or a behaviour in it, failed.
     #[error(transparent)]
     World(#[from] WorldError),
+    /// A replay was asked for without anybody who learns.
+    #[error(
+        "this data set is what somebody saw while learning, and nobody learns here; `esper collect` can make it"
+    )]
+    NobodyLearns,
+    /// Learning failed.
+    #[error("learning by acting failed: {0}")]
+    Learning(Box<dyn std::error::Error + Send + Sync>),
     /// What was played is no data set, or whoever took the parts failed.
     #[error(transparent)]
     Data(#[from] DataError),

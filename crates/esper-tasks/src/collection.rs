@@ -1,13 +1,17 @@
 //! A task's data: options, checked, and the playing of it.
 
+use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use esper_data::{DataError, Dataset, Metadata, Seed};
 
 use crate::behaviour::Mixture;
 use crate::collect::{CollectError, collect};
 use crate::expert::Expert;
-use crate::task::{BehaviourOptions, BehaviourSpec, EXPERT, Task, listed};
+use crate::specs::{BehaviourOptions, BehaviourSpec, DatasetSource, DatasetSpec, EXPERT};
+use crate::task::Task;
+use crate::tasks::listed;
 use crate::world::WorldError;
 
 /// What to collect, before it is checked.
@@ -75,6 +79,17 @@ pub enum OptionsError {
     /// Epsilon is no probability.
     #[error("epsilon has to be from 0 to 1")]
     Epsilon,
+    /// A replay has no behaviours to choose from.
+    #[error(
+        "the data set `{dataset}` of {task} is what somebody saw while learning; an expert and epsilon are for data that is \
+         played"
+    )]
+    Learned {
+        /// The task.
+        task: String,
+        /// The data set.
+        dataset: String,
+    },
     /// Nothing was asked for.
     #[error("at least one step has to be collected")]
     NoSteps,
@@ -83,15 +98,47 @@ pub enum OptionsError {
     World(#[from] WorldError),
 }
 
+/// Somebody who learns by acting, and remembers all of it: where replays come from. Nothing in this crate learns.
+pub trait Replays: Send + Sync {
+    /// Learns to play a task until fresh episodes return from one number of `until` to the other on average, or for so many
+    /// steps, and hands on everything that was seen. `watch` is told how many steps have just been played, and may break off.
+    fn replay(
+        &self,
+        task: &Task,
+        until: [f64; 2],
+        steps: u64,
+        seed: u64,
+        metadata: &Metadata,
+        watch: &(dyn Fn(u64) -> ControlFlow<()> + Sync),
+    ) -> Result<Dataset, CollectError>;
+}
+
+/// The name that somebody who learns has among the behaviours of a replay.
+pub const LEARNER: &str = "learner";
+
 /// Data that can be collected: options that have been checked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Collection {
     task: Task,
     steps: u64,
-    players: BehaviourOptions,
-    seed: Seed,
+    seed: u64,
     metadata: Metadata,
-    chosen: Vec<BehaviourSpec>,
+    episodes: EpisodeSource,
+    replays: Option<Arc<dyn Replays>>,
+}
+
+impl fmt::Debug for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let behaviours = self.behaviours().join(", ");
+        write!(f, "Collection({:?}, {} steps by {behaviours})", self.task, self.steps)
+    }
+}
+
+/// Where episodes come from.
+#[derive(Clone)]
+enum EpisodeSource {
+    Played { chosen: Vec<(BehaviourSpec, f64)>, players: BehaviourOptions },
+    Replay { until: [f64; 2] },
 }
 
 impl Collection {
@@ -109,20 +156,17 @@ impl Collection {
         if steps == 0 {
             return Err(OptionsError::NoSteps);
         }
-        let chosen = choose(task, options, &dataset.behaviours)?;
-        if chosen.is_empty() {
-            let (task, dataset) = (task.name().to_owned(), dataset.name.clone());
-            return Err(OptionsError::Nobody { task, dataset });
-        }
-        if options.epsilon.is_some_and(|epsilon| !(0.0..=1.0).contains(&epsilon)) {
-            return Err(OptionsError::Epsilon);
-        }
-        if options.epsilon.is_some() && chosen.iter().all(|behaviour| behaviour.epsilon.is_none()) {
-            return Err(OptionsError::NoEpsilon(listed(chosen.iter().map(|b| b.name.as_str()))));
-        }
-        if options.expert.is_some() && chosen.iter().all(|behaviour| behaviour.name != EXPERT) {
-            return Err(OptionsError::NoExpert);
-        }
+        let episodes = match &dataset.source {
+            DatasetSource::Replay { until } if options.behaviours.is_empty() => {
+                if options.epsilon.is_some() || options.expert.is_some() {
+                    let (task, dataset) = (task.name().to_owned(), dataset.name.clone());
+                    return Err(OptionsError::Learned { task, dataset });
+                }
+                EpisodeSource::Replay { until: *until }
+            }
+            DatasetSource::Replay { .. } => played(task, options, dataset, &[])?,
+            DatasetSource::Played(usual) => played(task, options, dataset, usual)?,
+        };
         let spaces = task.spaces()?;
         let metadata = Metadata {
             task: Some(task.name().to_owned()),
@@ -130,9 +174,13 @@ impl Collection {
             seed: Some(options.seed),
             ..Metadata::new(spaces.observation, spaces.action)
         };
-        let seed = Seed::new(options.seed).named("collect").named(task.name());
-        let players = BehaviourOptions { epsilon: options.epsilon };
-        Ok(Collection { task: task.clone(), steps, players, seed, metadata, chosen })
+        let (task, seed) = (task.clone(), options.seed);
+        Ok(Collection { task, steps, seed, metadata, episodes, replays: None })
+    }
+
+    /// Who learns, where a data set is a replay.
+    pub fn with_replays(self, replays: Option<Arc<dyn Replays>>) -> Self {
+        Collection { replays, ..self }
     }
 
     /// Only a share of the steps: the beginning of what the whole would be.
@@ -145,6 +193,19 @@ impl Collection {
         &self.metadata
     }
 
+    /// Whether a data set is what this collects.
+    pub fn is_of(&self, data: &Dataset) -> bool {
+        // Whole episodes: fewer steps than those of the last one alone would have been enough.
+        let least = data.steps() - data.length(data.episodes() - 1);
+        let enough = match self.episodes {
+            EpisodeSource::Played { .. } => {
+                (least as u64 + 1..=data.steps() as u64).contains(&self.steps)
+            }
+            EpisodeSource::Replay { .. } => data.steps() as u64 <= self.steps,
+        };
+        enough && data.metadata() == &self.metadata && data.behaviours() == self.behaviours()
+    }
+
     /// The steps that were asked for.
     pub fn steps(&self) -> u64 {
         self.steps
@@ -152,7 +213,12 @@ impl Collection {
 
     /// The behaviours' names as the data will have them.
     pub fn behaviours(&self) -> Vec<String> {
-        self.chosen.iter().map(|behaviour| behaviour.recorded_name(&self.players)).collect()
+        match &self.episodes {
+            EpisodeSource::Replay { .. } => vec![LEARNER.to_owned()],
+            EpisodeSource::Played { chosen, players } => {
+                chosen.iter().map(|(behaviour, _)| behaviour.recorded_name(players)).collect()
+            }
+        }
     }
 
     /// Plays whole episodes until there are at least as many steps as were asked for, and hands them on in parts.
@@ -161,20 +227,32 @@ impl Collection {
     /// from any thread, how many steps have just been played, and may break off.
     pub fn run(
         &self,
-        sink: impl FnMut(Dataset) -> Result<(), DataError> + Send,
+        mut sink: impl FnMut(Dataset) -> Result<(), DataError> + Send,
         watch: impl Fn(u64) -> ControlFlow<()> + Sync,
     ) -> Result<(), CollectError> {
-        let Collection { task, metadata, seed, steps, .. } = self;
-        collect(&|| task.worlds(1), &self.mixture()?, metadata, *seed, *steps, sink, watch)
+        let Collection { task, metadata, steps, seed, .. } = self;
+        match &self.episodes {
+            EpisodeSource::Played { chosen, players } => {
+                let mixture = mixture(chosen, players)?;
+                let seed = Seed::new(*seed).named("collect").named(task.name());
+                collect(&|| task.worlds(1), &mixture, metadata, seed, *steps, sink, watch)
+            }
+            EpisodeSource::Replay { until } => {
+                let learner = self.replays.as_ref().ok_or(CollectError::NobodyLearns)?;
+                Ok(sink(learner.replay(task, *until, *steps, *seed, metadata, &watch)?)?)
+            }
+        }
     }
+}
 
-    /// The chosen behaviours in equal shares.
-    fn mixture(&self) -> Result<Mixture, WorldError> {
-        self.chosen.iter().try_fold(Mixture::new(), |mixture, behaviour| {
-            let name = behaviour.recorded_name(&self.players);
-            Ok(mixture.with(name, 1.0, behaviour.make(&self.players)?))
-        })
-    }
+/// The chosen behaviours in their shares.
+fn mixture(
+    chosen: &[(BehaviourSpec, f64)],
+    players: &BehaviourOptions,
+) -> Result<Mixture, WorldError> {
+    chosen.iter().try_fold(Mixture::new(), |mixture, (behaviour, weight)| {
+        Ok(mixture.with(behaviour.recorded_name(players), *weight, behaviour.make(players)?))
+    })
 }
 
 /// A share of some steps, at least one.
@@ -182,12 +260,13 @@ pub fn share(steps: u64, fraction: f64) -> u64 {
     ((steps as f64 * fraction).round() as u64).max(1)
 }
 
-/// The behaviours asked for, or those of the data set when none are.
-fn choose(
+/// Episodes by the behaviours asked for, in equal shares, or by those of the data set when none are.
+fn played(
     task: &Task,
     options: &CollectOptions,
-    usual: &[String],
-) -> Result<Vec<BehaviourSpec>, OptionsError> {
+    dataset: &DatasetSpec,
+    usual: &[(String, f64)],
+) -> Result<EpisodeSource, OptionsError> {
     let mut known = task.behaviours().to_vec();
     if let Some(expert) = &options.expert {
         // Every task can be played by an expert that was trained for it.
@@ -197,19 +276,35 @@ fn choose(
             None => known.push(given),
         }
     }
-    let asked = if options.behaviours.is_empty() { usual } else { &options.behaviours };
-    let mut chosen: Vec<BehaviourSpec> = Vec::new();
-    for name in asked {
+    let own: Vec<(String, f64)> =
+        options.behaviours.iter().map(|name| (name.clone(), 1.0)).collect();
+    let asked = if own.is_empty() { usual } else { &own };
+    let mut chosen: Vec<(BehaviourSpec, f64)> = Vec::new();
+    for (name, weight) in asked {
         let behaviour = known.iter().find(|behaviour| behaviour.name == *name);
         let behaviour = behaviour.ok_or_else(|| OptionsError::UnknownBehaviour {
             task: task.name().to_owned(),
             asked: name.clone(),
             known: listed(known.iter().map(|behaviour| behaviour.name.as_str())),
         })?;
-        if chosen.iter().any(|other| other.name == *name) {
+        if chosen.iter().any(|(other, _)| other.name == *name) {
             return Err(OptionsError::Twice(name.clone()));
         }
-        chosen.push(behaviour.clone());
+        chosen.push((behaviour.clone(), *weight));
     }
-    Ok(chosen)
+    if chosen.is_empty() {
+        let (task, dataset) = (task.name().to_owned(), dataset.name.clone());
+        return Err(OptionsError::Nobody { task, dataset });
+    }
+    if options.epsilon.is_some_and(|epsilon| !(0.0..=1.0).contains(&epsilon)) {
+        return Err(OptionsError::Epsilon);
+    }
+    if options.epsilon.is_some() && chosen.iter().all(|(behaviour, _)| behaviour.epsilon.is_none())
+    {
+        return Err(OptionsError::NoEpsilon(listed(chosen.iter().map(|(b, _)| b.name.as_str()))));
+    }
+    if options.expert.is_some() && chosen.iter().all(|(behaviour, _)| behaviour.name != EXPERT) {
+        return Err(OptionsError::NoExpert);
+    }
+    Ok(EpisodeSource::Played { chosen, players: BehaviourOptions { epsilon: options.epsilon } })
 }

@@ -1,6 +1,6 @@
 //! A trained player: a small network that was learned elsewhere and is only asked here.
 
-use esper_data::{Cells, CellsRef, Rng, Space, draw_softmax};
+use esper_data::{Cells, CellsRef, Rng, Space, draw_softmax, draw_squashed};
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
 
 use crate::behaviour::Behaviour;
@@ -9,11 +9,14 @@ use crate::world::{Spaces, WorldError};
 /// A player that draws its action from what its network says of the observation.
 ///
 /// The network is layers of `x · W + b`, cut at zero between them, from the features of an observation to one logit
-/// an action. `esper expert` makes them.
+/// an action; or, for real-valued actions within bounds, to the means and the logarithms of the deviations of a squashed
+/// Gaussian. `esper expert` makes them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expert {
     observation: Space,
     layers: Vec<Layer>,
+    /// The bounds of real-valued actions; empty for a choice among actions.
+    bounds: Vec<[f32; 2]>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -42,11 +45,15 @@ impl Expert {
     /// The expert in a safetensors file, for a task with these spaces.
     pub fn from_safetensors(bytes: &[u8], spaces: &Spaces) -> Result<Self, ExpertError> {
         let Spaces { observation, action } = spaces;
-        if !matches!(action, Space::Discrete { .. }) {
-            return Err(ExpertError::new(format!(
-                "it chooses among actions, the task has {action}"
-            )));
-        }
+        let (outputs, bounds) = match action {
+            Space::Discrete { .. } => (action.features(), Vec::new()),
+            Space::Box { bounds: Some(bounds), .. } => (2 * action.cells(), bounds.clone()),
+            _ => {
+                return Err(ExpertError::new(format!(
+                    "it chooses among actions, or draws numbers within bounds; the task has {action}"
+                )));
+            }
+        };
         let tensors = SafeTensors::deserialize(bytes)
             .map_err(|error| ExpertError { problem: error.to_string(), source: Some(error) })?;
         let hidden = (0..).map(|layer| format!("hidden.{layer}.linear"));
@@ -63,17 +70,16 @@ impl Expert {
             inputs = layer.bias.len();
             layers.push(layer);
         }
-        if inputs != action.features() {
+        if inputs != outputs {
             return Err(ExpertError::new(format!(
-                "it chooses among {inputs} actions, the task has {}",
-                action.features()
+                "its network puts out {inputs} numbers, where {outputs} are needed for {action}"
             )));
         }
-        Ok(Expert { observation: observation.clone(), layers })
+        Ok(Expert { observation: observation.clone(), layers, bounds })
     }
 
-    /// One logit an action.
-    fn logits(&self, observation: CellsRef<'_>) -> Vec<f32> {
+    /// What its network puts out.
+    fn outputs(&self, observation: CellsRef<'_>) -> Vec<f32> {
         let mut numbers = vec![0.0; self.observation.features()];
         self.observation.encode(observation, 0, &mut numbers);
         for (at, layer) in self.layers.iter().enumerate() {
@@ -134,7 +140,11 @@ impl Behaviour for Expert {
         rng: &mut Rng,
         action: &mut Cells,
     ) -> Result<(), WorldError> {
-        action.push_category(draw_softmax(&self.logits(observation), rng));
+        let outputs = self.outputs(observation);
+        match action {
+            Cells::Float(numbers) => draw_squashed(&outputs, &self.bounds, rng, numbers),
+            action => action.push_category(draw_softmax(&outputs, rng)),
+        }
         Ok(())
     }
 }

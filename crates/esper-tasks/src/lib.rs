@@ -33,19 +33,23 @@ mod env;
 mod expert;
 pub mod gambling;
 pub mod mujoco;
+mod specs;
 mod task;
+mod tasks;
 pub mod twenty48;
 mod world;
 mod worlds;
 
 pub use behaviour::{Behaviour, Mixture, UniformRandom};
 pub use collect::CollectError;
-pub use collection::{CollectOptions, Collection, OptionsError, share};
+pub use collection::{CollectOptions, Collection, LEARNER, OptionsError, Replays, share};
 pub use env::{Action, Env};
 pub use expert::{Expert, ExpertError};
-pub use task::{
-    BehaviourOptions, BehaviourSpec, DatasetSpec, OptionSpec, Published, ReferenceReturns, Task,
-    TaskError, find_task, task, tasks,
+pub use specs::{
+    BehaviourOptions, BehaviourSpec, DatasetSource, DatasetSpec, OptionSpec, Published,
+    ReferenceReturns,
 };
+pub use task::Task;
+pub use tasks::{TaskError, find_task, task, tasks};
 pub use world::{Spaces, Step, World, WorldError};
 pub use worlds::Worlds;

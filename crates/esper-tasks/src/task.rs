@@ -1,125 +1,18 @@
 //! Tasks: a world with a name, who acts in it, its data, and the settings that differ for it. All of it is data.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
 
 use esper_data::check_name;
 
-use crate::behaviour::{Behaviour, UniformRandom};
-use crate::expert::Expert;
+use crate::behaviour::UniformRandom;
+use crate::specs::{BehaviourSpec, DatasetSpec, OptionSpec, Published, RANDOM, ReferenceReturns};
+use crate::tasks::{TaskError, listed};
 use crate::world::{Spaces, World, WorldError};
 use crate::worlds::Worlds;
-use crate::{connect_four, gambling, mujoco, twenty48};
-
-/// The tasks that are built in.
-pub fn tasks() -> &'static [Task] {
-    static TASKS: LazyLock<Vec<Task>> = LazyLock::new(|| {
-        let mut tasks = vec![gambling::task(), connect_four::task(), twenty48::task()];
-        tasks.extend(mujoco::tasks());
-        tasks
-    });
-    &TASKS
-}
-
-/// The built-in task of a name: [`find_task`] without a reason why there is none.
-pub fn task(name: &str) -> Option<&'static Task> {
-    find_task(name).ok()
-}
-
-/// The built-in task of a name, or of one of its aliases. Options of its world follow the name: `hopper+noise=0.5`.
-///
-/// ```
-/// assert_eq!(esper_tasks::find_task("2048")?.name(), "twenty48");
-/// assert_eq!(esper_tasks::find_task("hopper+noise=.50")?.name(), "hopper+noise=0.5");
-/// assert_eq!(esper_tasks::find_task("hopper+noise=1e-300")?.name(), "hopper+noise=1e-300");
-/// assert!(esper_tasks::find_task("hopper+wind=3").is_err());
-/// # Ok::<(), esper_tasks::TaskError>(())
-/// ```
-pub fn find_task(name: &str) -> Result<&'static Task, TaskError> {
-    let mut parts = name.split('+');
-    let stem = parts.next().unwrap_or_default();
-    let named = |task: &&Task| task.name == stem || task.aliases.iter().any(|alias| alias == stem);
-    let plain = tasks().iter().find(named).ok_or_else(|| TaskError::Unknown {
-        asked: stem.to_owned(),
-        known: listed(tasks().iter().map(Task::name)),
-    })?;
-    let mut task = plain.clone();
-    for setting in parts {
-        let (option, text) = setting.split_once('=').unwrap_or((setting, ""));
-        let value = text.parse().map_err(|_| task.wrong_value(option, text));
-        task = task.with_value(option, value?)?;
-    }
-    if task.name == plain.name {
-        return Ok(plain);
-    }
-    // A process asks for few different ones, so each is kept for good.
-    static WITH_VALUES: Mutex<Vec<&'static Task>> = Mutex::new(Vec::new());
-    let mut kept = WITH_VALUES.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = kept.iter().find(|other| other.name == task.name).copied();
-    Ok(known.unwrap_or_else(|| {
-        let task = &*Box::leak(Box::new(task));
-        kept.push(task);
-        task
-    }))
-}
-
-/// A number in few characters, since it becomes a part of file names.
-fn short(value: f64) -> String {
-    let plain = value.to_string();
-    if plain.len() > 20 { format!("{value:e}") } else { plain }
-}
-
-/// Names with commas between them.
-pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.collect::<Vec<_>>().join(", ")
-}
-
-/// Why there is no task of a name.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TaskError {
-    /// No task has the name.
-    #[error("there is no task `{asked}`; there are {known}")]
-    Unknown {
-        /// What was asked for.
-        asked: String,
-        /// What there is.
-        known: String,
-    },
-    /// The task's world does not have the option.
-    #[error("{task} has no option `{asked}`; it has {known}")]
-    UnknownOption {
-        /// The task.
-        task: String,
-        /// What was asked for.
-        asked: String,
-        /// What there is.
-        known: String,
-    },
-    /// The option does not take the value.
-    #[error(
-        "`{option}` of {task} is a number from {low} to {high}, as in {task}+{option}={high}; not `{asked}`"
-    )]
-    Value {
-        /// The task.
-        task: String,
-        /// The option.
-        option: String,
-        /// What was asked for.
-        asked: String,
-        /// The lowest value.
-        low: f64,
-        /// The highest value.
-        high: f64,
-    },
-}
 
 /// Makes a copy of a world, with a value for each of its options.
 type MakeWorld = dyn Fn(&[f64]) -> Result<Box<dyn World>, WorldError> + Send + Sync;
-
-/// Makes a behaviour.
-type MakeBehaviour =
-    dyn Fn(&BehaviourOptions) -> Result<Box<dyn Behaviour>, WorldError> + Send + Sync;
 
 /// A task: a world and everything there is to know about it. Cheap to clone.
 ///
@@ -157,93 +50,6 @@ pub struct Task {
     reference_returns: Option<ReferenceReturns>,
     published: Vec<Published>,
 }
-
-/// An option of a task's world: a number that it is made with. A value other than the usual one is part of the task's name,
-/// `task+option=value`: whatever remembers the name, as data and policies do, remembers the world.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OptionSpec {
-    /// Its name.
-    pub name: String,
-    /// What it does.
-    pub summary: String,
-    /// The value if nothing is said.
-    pub usual: f64,
-    /// The lowest and the highest value.
-    pub range: [f64; 2],
-}
-
-/// Returns that scores of a task are normalised by.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReferenceReturns {
-    /// The mean return of random play: a score of 0.
-    pub random: f64,
-    /// The mean return of an expert: a score of 100.
-    pub expert: f64,
-}
-
-impl ReferenceReturns {
-    /// Normalised score of a return, as in D4RL: 0 is random play, 100 is an expert.
-    ///
-    /// ```
-    /// let returns = esper_tasks::ReferenceReturns { random: -20.0, expert: 3_180.0 };
-    /// assert_eq!(returns.normalised_score(1_580.0), 50.0);
-    /// ```
-    pub fn normalised_score(&self, achieved: f64) -> f64 {
-        100.0 * (achieved - self.random) / (self.expert - self.random)
-    }
-}
-
-/// A behaviour that a task offers.
-#[derive(Clone)]
-pub struct BehaviourSpec {
-    /// Its name.
-    pub name: String,
-    /// What it does.
-    pub summary: String,
-    /// Epsilon: the share of its actions that are random, unless another is asked for; `None` if it has none to change.
-    pub epsilon: Option<f64>,
-    make: Arc<MakeBehaviour>,
-}
-
-/// Options that behaviours are made with.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct BehaviourOptions {
-    /// Epsilon, if it is to be another than the behaviour's own.
-    pub epsilon: Option<f64>,
-}
-
-/// A data set that a task offers: who plays, and how much.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DatasetSpec {
-    /// Its name.
-    pub name: String,
-    /// What it holds.
-    pub summary: String,
-    /// At least this many steps.
-    pub steps: u64,
-    /// The behaviours, each with the same share of the episodes.
-    pub behaviours: Vec<String>,
-}
-
-/// A result that was published for a task, to stand beside ours.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Published {
-    /// The method's name.
-    pub method: String,
-    /// The policy's name; `None` where the method has no choice of one, or the result holds for all.
-    pub policy: Option<String>,
-    /// The mean of the best return over seeds.
-    pub mean: f64,
-    /// Its standard deviation over seeds.
-    pub std: f64,
-}
-
-/// The name of uniformly random play, which every task with a choice among actions offers.
-pub(crate) const RANDOM: &str = "random";
-
-/// The name that a trained player has.
-pub(crate) const EXPERT: &str = "expert";
 
 /// Episodes that an evaluation plays with each target, where a task does not say.
 const EPISODES: usize = 1_000;
@@ -338,7 +144,7 @@ impl Task {
     }
 
     /// The error for a value that an option does not take.
-    fn wrong_value(&self, option: &str, asked: &str) -> TaskError {
+    pub(crate) fn wrong_value(&self, option: &str, asked: &str) -> TaskError {
         match self.options.iter().find(|spec| spec.name == option) {
             None => self.unknown_option(option),
             Some(spec) => TaskError::Value {
@@ -420,7 +226,7 @@ impl Task {
         self
     }
 
-    /// Adds a published best return: of a method, with a policy or with any.
+    /// Adds a published best return on its first data set: of a method, with a policy or with any.
     pub fn with_published(
         mut self,
         method: &str,
@@ -428,8 +234,28 @@ impl Task {
         mean: f64,
         std: f64,
     ) -> Self {
-        let policy = policy.map(str::to_owned);
-        self.published.push(Published { method: method.to_owned(), policy, mean, std });
+        let (method, policy) = (method.to_owned(), policy.map(str::to_owned));
+        self.published.push(Published { method, policy, dataset: None, mean, std });
+        self
+    }
+
+    /// Adds a published normalised score on one of its data sets; the reference returns have to be there.
+    pub fn with_published_score(
+        mut self,
+        dataset: &str,
+        method: &str,
+        policy: Option<&str>,
+        score: f64,
+        std: f64,
+    ) -> Self {
+        let references = self.reference_returns.expect("scores are relative to reference returns");
+        self.published.push(Published {
+            method: method.to_owned(),
+            policy: policy.map(str::to_owned),
+            dataset: Some(dataset.to_owned()),
+            mean: references.achieved(score),
+            std: references.achieved(std) - references.achieved(0.0),
+        });
         self
     }
 
@@ -514,151 +340,31 @@ impl Task {
         self.reference_returns
     }
 
-    /// The published best return of a method with a policy, if there is one.
-    pub fn published(&self, method: &str, policy: Option<&str>) -> Option<&Published> {
+    /// The published best return of a method with a policy on a data set (`None` for the first), if there is one.
+    pub fn published(
+        &self,
+        method: &str,
+        policy: Option<&str>,
+        dataset: Option<&str>,
+    ) -> Option<&Published> {
+        let dataset = dataset.unwrap_or(&self.datasets[0].name);
         self.published.iter().find(|result| {
+            let on = result.dataset.as_deref().unwrap_or(&self.datasets[0].name);
             result.method == method
+                && on == dataset
                 && result.policy.as_deref().is_none_or(|wanted| Some(wanted) == policy)
         })
     }
 }
 
+/// A number in few characters, since it becomes a part of file names.
+fn short(value: f64) -> String {
+    let plain = value.to_string();
+    if plain.len() > 20 { format!("{value:e}") } else { plain }
+}
+
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Task({} v{})", self.name, self.version)
-    }
-}
-
-impl OptionSpec {
-    /// An option: its name, the value if nothing is said, and the lowest and the highest.
-    pub fn new(name: impl Into<String>, usual: f64, range: [f64; 2]) -> Self {
-        OptionSpec { name: name.into(), summary: String::new(), usual, range }
-    }
-
-    /// What it does.
-    pub fn with_summary(mut self, summary: impl Into<String>) -> Self {
-        self.summary = summary.into();
-        self
-    }
-}
-
-impl BehaviourSpec {
-    /// A behaviour: its name, what it does, and how to make it.
-    pub fn new(
-        name: impl Into<String>,
-        summary: impl Into<String>,
-        make: impl Fn(&BehaviourOptions) -> Result<Box<dyn Behaviour>, WorldError>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
-        BehaviourSpec {
-            name: name.into(),
-            summary: summary.into(),
-            epsilon: None,
-            make: Arc::new(make),
-        }
-    }
-
-    /// It takes a share of random actions, this one if nothing is said.
-    pub fn with_epsilon(mut self, epsilon: f64) -> Self {
-        self.epsilon = Some(epsilon);
-        self
-    }
-
-    /// A trained player.
-    pub(crate) fn expert(summary: impl Into<String>, expert: Expert) -> Self {
-        Self::new(EXPERT, summary, move |_| Ok(Box::new(expert.clone())))
-    }
-
-    /// Makes the behaviour.
-    pub fn make(&self, options: &BehaviourOptions) -> Result<Box<dyn Behaviour>, WorldError> {
-        (self.make)(options)
-    }
-
-    /// Its name in the data: with its epsilon, unless that is its own.
-    pub(crate) fn recorded_name(&self, options: &BehaviourOptions) -> String {
-        match (self.epsilon, options.epsilon) {
-            (Some(usual), Some(epsilon)) if epsilon != usual => format!("{}({epsilon})", self.name),
-            _ => self.name.clone(),
-        }
-    }
-}
-
-impl fmt::Debug for BehaviourSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BehaviourSpec({})", self.name)
-    }
-}
-
-impl DatasetSpec {
-    /// A data set of so many steps by these behaviours, each with the same share of the episodes.
-    pub fn new<S: Into<String>>(
-        name: impl Into<String>,
-        steps: u64,
-        behaviours: impl IntoIterator<Item = S>,
-    ) -> Self {
-        DatasetSpec {
-            name: name.into(),
-            summary: String::new(),
-            steps,
-            behaviours: behaviours.into_iter().map(Into::into).collect(),
-        }
-    }
-
-    /// What it holds.
-    pub fn with_summary(mut self, summary: impl Into<String>) -> Self {
-        self.summary = summary.into();
-        self
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_is_part_of_the_name() {
-        let name = |asked: &str| find_task(asked).map(|task| task.name().to_owned());
-        assert_eq!(name("hopper+noise=0.50").unwrap(), "hopper+noise=0.5");
-        assert_eq!(name("Hopper-v5+noise=1").unwrap(), "hopper+noise=1");
-        // The usual value is no other world.
-        assert_eq!(name("hopper+noise=0").unwrap(), "hopper");
-        let noisy = find_task("hopper+noise=0.25").unwrap();
-        assert!(std::ptr::eq(noisy, find_task("hopper+noise=0.250").unwrap()));
-        assert_eq!(noisy.options().map(|(_, value)| value).collect::<Vec<_>>(), [0.25]);
-        assert_eq!(noisy.reference_returns(), find_task("hopper").unwrap().reference_returns());
-        assert!(noisy.aliases().is_empty());
-    }
-
-    #[test]
-    fn what_no_task_has_is_refused_in_words() {
-        let problem = |asked: &str| find_task(asked).unwrap_err().to_string();
-        assert!(problem("chess").starts_with("there is no task `chess`; there are gambling, "));
-        assert_eq!(problem("hopper+wind=3"), "hopper has no option `wind`; it has noise");
-        assert_eq!(problem("gambling+noise=1"), "gambling has no option `noise`; it has none");
-        for value in ["hopper+noise=-1", "hopper+noise=NaN", "hopper+noise=loud", "hopper+noise"] {
-            assert!(problem(value).starts_with("`noise` of hopper is a number from 0 to 10, "));
-        }
-        assert!(task("hopper+").is_none());
-    }
-
-    /// What is published for a world is not said of the same world with more chance.
-    #[test]
-    fn published_results_are_of_the_usual_world() {
-        let wind = OptionSpec::new("wind", 1.0, [0.0, 2.0]);
-        let make = |_: &[f64]| Ok(Box::new(gambling::Gambling::default()) as Box<dyn World>);
-        let mine = Task::with_options("mine", [wind], make).with_published("esper", None, 1.0, 0.0);
-        assert!(mine.published("esper", None).is_some());
-        let calm = mine.with_value("wind", 0.0).unwrap();
-        assert_eq!((calm.name(), calm.published("esper", None)), ("mine+wind=0", None));
-        assert_eq!(calm.with_value("wind", 1.0).unwrap().name(), "mine");
-    }
-
-    #[test]
-    fn scores_are_normalised_as_in_d4rl() {
-        let returns = task("halfcheetah").unwrap().reference_returns().unwrap();
-        assert_eq!(returns.normalised_score(-280.18), 0.0);
-        assert_eq!(returns.normalised_score(12_135.0), 100.0);
     }
 }

@@ -230,10 +230,60 @@ fn tasks_are_described_without_a_library() {
         let spaces = task.spaces().unwrap();
         assert_eq!((spaces.observation.cells(), spaces.action.cells()), (seen, controls));
         assert!(task.reference_returns().is_some());
-        assert_eq!(task.behaviours()[0].name, "random");
+        let names: Vec<&str> = task.behaviours().iter().map(|b| b.name.as_str()).collect();
+        assert_eq!(names, ["expert", "medium", "random"]);
         if let Err(error) = task.world() {
             assert!(matches!(error, WorldError::Mujoco(MujocoError::NotFound)), "{error}");
             assert!(error.to_string().contains("`pip install mujoco`"), "{error}");
         }
     }
+}
+
+/// The players that are included return what they were stopped at, within what few episodes can tell.
+#[test]
+fn players_play_as_well_as_they_are_said_to() {
+    if !there_is_a_mujoco() {
+        return;
+    }
+    for (name, expert, medium) in [
+        ("hopper", 3_000.0, 900.0..1_300.0),
+        ("walker2d", 4_000.0, 900.0..1_900.0),
+        ("halfcheetah", 8_000.0, 2_200.0..3_800.0),
+    ] {
+        let mean_return = |behaviour: &str| {
+            let options = CollectOptions {
+                steps: Some(12_000),
+                behaviours: vec![behaviour.to_owned()],
+                ..CollectOptions::default()
+            };
+            let mut tally = esper_data::Tally::default();
+            Collection::new(task(name).unwrap(), &options)
+                .unwrap()
+                .run(|part| tally.add(&part), |_| ControlFlow::Continue(()))
+                .unwrap();
+            tally.total().mean_return
+        };
+        let returned = mean_return("expert");
+        assert!(returned > 0.9 * expert, "{name}: {returned}");
+        let returned = mean_return("medium");
+        assert!(medium.contains(&returned), "{name}: {returned}");
+    }
+}
+
+/// The three data sets of D4RL come first, and the paper's numbers belong to them.
+#[test]
+fn data_sets_are_those_of_d4rl() {
+    let hopper = task("hopper").unwrap();
+    let names: Vec<&str> = hopper.datasets().iter().map(|data| data.name.as_str()).collect();
+    assert_eq!(names, ["medium-expert", "medium", "medium-replay", "expert", "random"]);
+    let published =
+        |policy, data| hopper.published("esper", policy, Some(data)).map(|result| result.mean);
+    let score = hopper.reference_returns().unwrap().normalised_score(
+        published(Some("transformer"), "medium").expect("the paper has a number for it"),
+    );
+    assert!((score - 50.57).abs() < 1e-9, "{score}");
+    assert_eq!(
+        (published(Some("mlp"), "medium"), published(Some("transformer"), "random")),
+        (None, None)
+    );
 }

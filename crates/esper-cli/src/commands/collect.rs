@@ -7,6 +7,7 @@ use esper_data::{Dataset, DatasetWriter, Suspicions, Tally};
 use esper_tasks::{CollectError, CollectOptions, Collection, Expert, Task};
 
 use super::parse::{parse_fraction, parse_steps, parse_task};
+use super::settings::replays;
 use super::summary::{Summary, behaviour_table, warnings_text};
 use crate::output::{Failure, Output};
 use crate::progress::{Progress, catch_interrupts, go_on};
@@ -71,6 +72,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     if let Some(fraction) = arguments.fraction {
         collection = collection.with_share(fraction);
     }
+    collection = collection.with_replays(Some(replays(output)?));
     let default_path = || PathBuf::from(format!("{}.parquet", task.name()));
     let path = arguments.out.clone().unwrap_or_else(default_path);
     let (metadata, behaviours) = (collection.metadata(), collection.behaviours());

@@ -9,6 +9,7 @@ use esper::settings::Preset;
 use esper_report::PAGE;
 use esper_report::reproduction::{PARTS, Part, Reproducer, Reproduction};
 
+use super::settings::replays;
 use crate::output::{Failure, Output, Paint, report_failure, wrapped};
 use crate::progress::{Board, catch_interrupts, duration};
 
@@ -57,13 +58,24 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let wanted = |part: &&Part| {
         arguments.only.is_empty() || arguments.only.iter().any(|name| name == part.name)
     };
-    let parts: Vec<&Part> = PARTS.iter().filter(wanted).collect();
+    let mut parts: Vec<&Part> = PARTS.iter().filter(wanted).collect();
     let board = Board::new(output);
+    if arguments.only.is_empty() {
+        // What was not asked for by its name does not stop the rest.
+        parts.retain(|part| match part.check() {
+            Ok(()) => true,
+            Err(error) => {
+                board.say(&format!("{}: left out. {error}", part.name));
+                false
+            }
+        });
+    }
     let reproducer = Reproducer {
         folder: arguments.out.clone(),
         preset: if arguments.paper { Preset::Paper } else { Preset::Quick },
         seeds: arguments.seeds,
         device: output.device()?,
+        replays: replays(output)?,
         observer: &board,
     };
     let concluded = reproducer.run(&parts, |part, number| {

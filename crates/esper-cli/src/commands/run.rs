@@ -4,14 +4,16 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use esper_eval::text::{count, percent};
-use esper_eval::{Experiment, MeanStd, PAPER_SEEDS, Results, Scaling, ScalingEntry};
+use esper_eval::{
+    Experiment, MeanStd, NormalisedScores, PAPER_SEEDS, Results, Scaling, ScalingEntry,
+};
 use esper_report::{PAGE, Report};
 use esper_tasks::Task;
 
 use super::parse::{
     Methods, methods_help, parse_episodes, parse_fraction, parse_methods, parse_steps, parse_task,
 };
-use super::settings::Settings;
+use super::settings::{Settings, replays};
 use crate::output::{Failure, Output, Paint, failure, report_failure, table};
 use crate::progress::{Board, catch_interrupts, duration};
 
@@ -124,7 +126,7 @@ fn experiment(arguments: &Arguments, output: &Output) -> Result<Experiment, Fail
         Ok(experiment)
     };
     let experiment = build().map_err(|error: esper_eval::EvalError| failure(error, ""))?;
-    Ok(experiment.with_device(output.device()?))
+    Ok(experiment.with_device(output.device()?).with_replays(replays(output)?))
 }
 
 /// The folder to work in.
@@ -157,7 +159,22 @@ fn text(results: &Results, output: &Output) -> String {
     let policy = results.methods.iter().find_map(|method| method.policy.as_deref());
     let policy = policy.map_or(String::new(), |policy| format!(", {policy} policy"));
     let heading = format!("{task}, {preset}{policy}; {}", over(seeds));
-    format!("{}\n\n{}", output.paint(Paint::Heading, &heading), table(&rows))
+    let scores = scores(results);
+    format!("{}\n\n{}{scores}", output.paint(Paint::Heading, &heading), table(&rows))
+}
+
+/// Normalised scores, where the task has returns to normalise by; else nothing.
+fn scores(results: &Results) -> String {
+    let mut rows = vec![["score", "best", "paper", "offline"].map(str::to_owned).to_vec()];
+    rows.extend(results.methods.iter().filter_map(|method| {
+        let NormalisedScores { best, offline, paper } = method.normalised?;
+        let [best, offline] = [best, offline].map(|score| cell(&score, results.seeds));
+        Some(vec![method.method.clone(), best, cell(&paper, PAPER_SEEDS), offline])
+    }));
+    match rows.len() {
+        1 => String::new(),
+        _ => format!("\nNormalised: 0 is random play, 100 is D4RL's expert.\n\n{}", table(&rows)),
+    }
 }
 
 /// The returns of every method with every share of the data; of more than two methods only the best.

@@ -1,12 +1,20 @@
-//! What `train` and `run` share: the options of learning.
+//! What commands share: the options of learning, and who learns by acting.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use esper::settings::Preset;
+use esper_online::LearnedReplays;
+use esper_tasks::Replays;
 
 use super::parse::{parse_policy, policy_help};
-use crate::output::Failure;
+use crate::output::{Failure, Output};
+
+/// Who learns by acting, where data is a replay.
+pub(super) fn replays(output: &Output) -> Result<Arc<dyn Replays>, Failure> {
+    Ok(Arc::new(LearnedReplays { device: output.device()? }))
+}
 
 /// Options of learning.
 #[derive(clap::Args)]

@@ -61,7 +61,7 @@ fn describe(task: &Task) -> Result<TaskDescription, WorldError> {
     let behaviours = task.behaviours().iter().map(|behaviour| BehaviourDescription {
         name: behaviour.name.clone(),
         summary: behaviour.summary.clone(),
-        by_default: usual.behaviours.contains(&behaviour.name),
+        by_default: usual.source.behaviours().any(|name| name == behaviour.name),
     });
     let Spaces { observation, action } = task.spaces()?;
     Ok(TaskDescription {
@@ -75,12 +75,11 @@ fn describe(task: &Task) -> Result<TaskDescription, WorldError> {
         behaviours: behaviours.collect(),
         datasets: datasets
             .iter()
-            .cloned()
-            .map(|DatasetSpec { name, summary, steps, behaviours }| DatasetDescription {
-                name,
-                summary,
-                steps,
-                behaviours,
+            .map(|DatasetSpec { name, summary, steps, source }| DatasetDescription {
+                name: name.clone(),
+                summary: summary.clone(),
+                steps: *steps,
+                behaviours: source.behaviours().map(str::to_owned).collect(),
             })
             .collect(),
         options: task

@@ -212,8 +212,8 @@ pub(super) fn targets(compared: &Compared) -> Option<Figure> {
         }
     }
     Some(Figure {
-        name: format!("{}-{}-targets", results.task, compared.policy()),
-        title: format!("{}: what is asked for, and what is achieved", results.task),
+        name: format!("{}-{}-targets", compared.name(), compared.policy()),
+        title: format!("{}: what is asked for, and what is achieved", compared.name()),
         series: results.methods.iter().map(|method| series(&results.methods, method)).collect(),
         panels,
         data,
@@ -317,8 +317,8 @@ pub(super) fn curves(compared: &Compared, method: &MethodResults) -> Option<Figu
         }
     }
     (!panels.is_empty()).then(|| Figure {
-        name: format!("{}-{}-{}-training", compared.results.task, compared.policy(), method.method),
-        title: format!("{}: training of {}", compared.results.task, method.title()),
+        name: format!("{}-{}-{}-training", compared.name(), compared.policy(), method.method),
+        title: format!("{}: training of {}", compared.name(), method.title()),
         series: compared
             .runs_of(method)
             .map(|run| Series {
@@ -398,10 +398,10 @@ pub(super) fn labels_by_behaviour(compared: &Compared, method: &MethodResults) -
     let first_of_all = compared.relabelled().next().is_some_and(|of| of.method == method.method);
     let whose = if first_of_all { String::new() } else { format!("{}-", method.method) };
     Some(Figure {
-        name: format!("{}-{}-{whose}labels", compared.results.task, compared.policy()),
+        name: format!("{}-{}-{whose}labels", compared.name(), compared.policy()),
         title: format!(
             "{}: labels by who acted ({}), and what they return (dashed)",
-            compared.results.task,
+            compared.name(),
             method.title()
         ),
         series: first

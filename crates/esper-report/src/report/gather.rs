@@ -66,6 +66,14 @@ impl Compared {
         })
     }
 
+    /// The task, and the data set if it is not the task's first; as a file may be called.
+    pub(crate) fn name(&self) -> String {
+        match &self.comparison.dataset {
+            Some(dataset) => format!("{}-{dataset}", self.results.task),
+            None => self.results.task.clone(),
+        }
+    }
+
     /// The name of the policy, as a heading has it.
     pub(super) fn policy(&self) -> &str {
         &self.comparison.policy

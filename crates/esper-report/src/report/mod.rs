@@ -155,7 +155,7 @@ impl Report {
             report.scaled.push(scaled);
         } else if folder.join(Results::FILE).exists() {
             let compared = Compared::read(folder)?;
-            report.title = format!("esper on {}", compared.results.task);
+            report.title = format!("esper on {}", compared.name());
             report.compared.push(compared);
         } else {
             return Err(ReportError::Nothing { path: folder.to_owned() });

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use esper::RECORD_EVERY;
 use esper_eval::text::{count, leaked, number, percent, plural};
-use esper_eval::{Again, Comparison, MeanStd, MethodResults, PAPER_SEEDS, ScalingEntry};
+use esper_eval::{
+    Again, Comparison, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS, ScalingEntry,
+};
 
 use super::charts;
 use super::figure::{Figure, escape};
@@ -54,7 +56,7 @@ const INTRODUCTION: &str = "<p>A method that is asked for a return should get th
 
 /// A comparison's heading.
 fn heading(compared: &Compared) -> String {
-    format!("{}, {} policy", compared.results.task, compared.policy())
+    format!("{}, {} policy", compared.name(), compared.policy())
 }
 
 fn contents(report: &Report, page: &mut String) {
@@ -216,6 +218,37 @@ fn table(methods: &[MethodResults], page: &mut String) {
         _ => "Mean (standard deviation) over seeds.".to_owned(),
     };
     let _ = write!(page, "</table></div><p class=\"soft\">{over} {MEANINGS}</p>");
+    scores(methods, page);
+}
+
+/// Normalised scores, where the task has returns to normalise by.
+fn scores(methods: &[MethodResults], page: &mut String) {
+    if methods.iter().all(|method| method.normalised.is_none()) {
+        return;
+    }
+    page.push_str(
+        "<div class=\"scroll\"><table><tr><th>normalised score</th><th>best</th><th>paper</th><th>offline</th></tr>",
+    );
+    for method in methods {
+        let Some(NormalisedScores { best, offline, paper }) = method.normalised else { continue };
+        let cell = |score: Option<MeanStd>, seeds: usize| match score {
+            None => "<td class=\"soft\">–</td>".to_owned(),
+            Some(MeanStd { mean, .. }) if seeds == 1 => format!("<td>{mean:.1}</td>"),
+            Some(MeanStd { mean, std }) => {
+                format!("<td>{mean:.1} <span class=\"soft\">({std:.1})</span></td>")
+            }
+        };
+        let seeds = method.runs.len();
+        let _ = write!(
+            page,
+            "<tr><td>{}</td>{}{}{}</tr>",
+            escape(method.title()),
+            cell(best, seeds),
+            cell(paper, PAPER_SEEDS),
+            cell(offline, seeds)
+        );
+    }
+    page.push_str("</table></div><p class=\"soft\">0 is random play, 100 is D4RL's expert.</p>");
 }
 
 /// What the columns of the table are.

@@ -3,6 +3,7 @@
 mod claims;
 mod run;
 
+use run::Table;
 pub use run::{PARTS, Part, Reproducer};
 
 use std::fs;
@@ -145,16 +146,11 @@ impl Reproduction {
     /// The folder of shares of the data.
     pub const SCALING: &str = "scaling";
 
-    /// The folder of a table.
-    pub fn table(task: &str, policy: &str) -> String {
-        format!("{task}-{policy}")
-    }
-
     /// Reads whatever parts a folder has.
     pub fn read(folder: &Path) -> Result<Self, ReportError> {
         let mut tables = Vec::new();
-        for (task, policy) in run::tables() {
-            let path = folder.join(Self::table(task, policy));
+        for table in run::tables() {
+            let path = folder.join(table.folder());
             if path.join(Results::FILE).exists() {
                 tables.push(Compared::read(&path)?);
             }
@@ -216,9 +212,9 @@ impl Reproduction {
     /// The parts that there are no results of, by the names that `esper reproduce --only` has for them.
     fn missing(&self) -> Vec<String> {
         let done = |part: &Part| match part.does {
-            run::Does::Table { task, policy, .. } => {
-                let is = |of: &Compared| of.results.task == task && of.comparison.policy == policy;
-                self.tables.iter().any(is)
+            run::Does::Tables(tables) => {
+                let is_done = |table: &Table| self.tables.iter().any(|t| table.is(&t.comparison));
+                tables.iter().all(is_done)
             }
             run::Does::Figure1 => !self.figure_1.is_empty(),
             run::Does::Beta => {
@@ -271,8 +267,8 @@ impl Reproduction {
     /// The results of all parts, by the name that a repository keeps them under.
     pub fn documents(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
         let mut sources: Vec<(String, PathBuf)> = run::tables()
-            .map(|(task, policy)| {
-                let name = Self::table(task, policy);
+            .map(|table| {
+                let name = table.folder();
                 (format!("{name}.json"), folder.join(name).join(Results::FILE))
             })
             .collect();

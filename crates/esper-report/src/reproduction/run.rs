@@ -3,15 +3,16 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use esper::Registry;
 use esper::run::RunFolder;
 use esper::settings::Preset;
 use esper_data::write_json;
 use esper_eval::text::percent;
-use esper_eval::{Ask, EvalError, Experiment, Observer, evaluate, run_name};
+use esper_eval::{Ask, Comparison, DATA, EvalError, Experiment, Observer, evaluate, run_name};
 use esper_nn::Device;
-use esper_tasks::Task;
+use esper_tasks::{Replays, Task};
 
 use super::{Asked, Betas, FIGURE_1_TRUTH, Reproduction, WORTHS};
 use crate::report::{Report, ReportError, make_folder};
@@ -29,76 +30,136 @@ pub struct Part {
 /// What a part does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
-    Table { task: &'static str, policy: &'static str, methods: &'static [&'static str] },
+    Tables(&'static [Table]),
     Figure1,
     Beta,
     Scaling,
 }
 
+/// One comparison of the paper's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Table {
+    pub(super) task: &'static str,
+    /// The data set; `None` for the task's first.
+    pub(super) dataset: Option<&'static str>,
+    pub(super) policy: &'static str,
+    pub(super) methods: &'static [&'static str],
+}
+
 const WITH_CQL: &[&str] = &["esper", "rvs", "cql"];
 const CONDITIONED: &[&str] = &["esper", "rvs"];
 
+/// A comparison on a task's first data set: the transformer's leave out CQL, which has no policy to choose.
 const fn table(
-    name: &'static str,
-    summary: &'static str,
     task: &'static str,
     policy: &'static str,
     methods: &'static [&'static str],
-) -> Part {
-    Part { name, summary, does: Does::Table { task, policy, methods } }
+) -> Table {
+    Table { task, dataset: None, policy, methods }
+}
+
+const GAMBLING: Table = table("gambling", "mlp", WITH_CQL);
+const TWENTY48: Table = table("twenty48", "mlp", WITH_CQL);
+
+const fn mlp(task: &'static str, dataset: &'static str) -> Table {
+    Table { task, dataset: Some(dataset), policy: "mlp", methods: WITH_CQL }
+}
+
+const fn transformer(task: &'static str, dataset: &'static str) -> Table {
+    Table { task, dataset: Some(dataset), policy: "transformer", methods: CONDITIONED }
+}
+
+/// The paper's nine data sets, by its order.
+const MUJOCO: &[Table] = &[
+    mlp("hopper", "medium-expert"),
+    mlp("walker2d", "medium-expert"),
+    mlp("halfcheetah", "medium-expert"),
+    mlp("hopper", "medium"),
+    mlp("walker2d", "medium"),
+    mlp("halfcheetah", "medium"),
+    mlp("hopper", "medium-replay"),
+    mlp("walker2d", "medium-replay"),
+    mlp("halfcheetah", "medium-replay"),
+];
+
+const MUJOCO_TRANSFORMER: &[Table] = &[
+    transformer("hopper", "medium-expert"),
+    transformer("walker2d", "medium-expert"),
+    transformer("halfcheetah", "medium-expert"),
+];
+
+const fn part(name: &'static str, summary: &'static str, does: Does) -> Part {
+    Part { name, summary, does }
 }
 
 /// All parts, in the order they are done in.
-pub const PARTS: [Part; 9] = [
-    table("gambling", "Table: gambling with the MLP policy", "gambling", "mlp", WITH_CQL),
-    table(
+pub const PARTS: [Part; 11] = [
+    part("gambling", "Table: gambling with the MLP policy", Does::Tables(&[GAMBLING])),
+    part(
         "gambling-transformer",
         "Table: gambling with the transformer",
-        "gambling",
-        "transformer",
-        CONDITIONED,
+        Does::Tables(&[table("gambling", "transformer", CONDITIONED)]),
     ),
-    Part {
-        name: "figure1",
-        summary: "Figure 1's table, by return conditioning on gambling",
-        does: Does::Figure1,
-    },
-    Part {
-        name: "beta",
-        summary: "Gambling with several β: dynamics loss against performance",
-        does: Does::Beta,
-    },
-    table(
+    part("figure1", "Figure 1's table, by return conditioning on gambling", Does::Figure1),
+    part("beta", "Gambling with several β: dynamics loss against performance", Does::Beta),
+    part(
         "connect-four",
         "Table: Connect Four with the MLP policy",
-        "connect-four",
-        "mlp",
-        WITH_CQL,
+        Does::Tables(&[table("connect-four", "mlp", WITH_CQL)]),
     ),
-    table(
+    part(
         "connect-four-transformer",
         "Table: Connect Four with the transformer",
-        "connect-four",
-        "transformer",
-        CONDITIONED,
+        Does::Tables(&[table("connect-four", "transformer", CONDITIONED)]),
     ),
-    table("twenty48", "Table: 2048 with the MLP policy", "twenty48", "mlp", WITH_CQL),
-    table(
+    part("twenty48", "Table: 2048 with the MLP policy", Does::Tables(&[TWENTY48])),
+    part(
         "twenty48-transformer",
         "Table: 2048 with the transformer",
-        "twenty48",
-        "transformer",
-        CONDITIONED,
+        Does::Tables(&[table("twenty48", "transformer", CONDITIONED)]),
     ),
-    Part { name: "scaling", summary: "2048 with shares of the data", does: Does::Scaling },
+    part("scaling", "2048 with shares of the data", Does::Scaling),
+    part("mujoco", "Table: nine data sets of MuJoCo with the MLP policy", Does::Tables(MUJOCO)),
+    part(
+        "mujoco-transformer",
+        "Table: three data sets of MuJoCo with the transformer",
+        Does::Tables(MUJOCO_TRANSFORMER),
+    ),
 ];
 
-/// The tables: task and policy.
-pub(super) fn tables() -> impl Iterator<Item = (&'static str, &'static str)> {
-    PARTS.iter().filter_map(|part| match part.does {
-        Does::Table { task, policy, .. } => Some((task, policy)),
-        _ => None,
+/// All comparisons of the tables.
+pub(super) fn tables() -> impl Iterator<Item = &'static Table> {
+    PARTS.iter().flat_map(|part| match part.does {
+        Does::Tables(tables) => tables,
+        _ => &[],
     })
+}
+
+impl Part {
+    /// Whether its worlds can be made here; else why not.
+    pub fn check(&self) -> Result<(), ReportError> {
+        let Does::Tables(tables) = self.does else { return Ok(()) };
+        for table in tables {
+            built_in(table.task)?.world().map_err(EvalError::from)?;
+        }
+        Ok(())
+    }
+}
+
+impl Table {
+    /// Its folder.
+    pub(super) fn folder(&self) -> String {
+        let Table { task, policy, .. } = self;
+        match self.dataset {
+            Some(dataset) => format!("{task}-{dataset}-{policy}"),
+            None => format!("{task}-{policy}"),
+        }
+    }
+
+    /// Whether a comparison is this one.
+    pub(super) fn is(&self, of: &Comparison) -> bool {
+        of.task == self.task && of.policy == self.policy && of.dataset.as_deref() == self.dataset
+    }
 }
 
 /// The shares of the data.
@@ -114,6 +175,8 @@ pub struct Reproducer<'a> {
     pub seeds: u64,
     /// Where tensors are.
     pub device: Device,
+    /// Who learns by acting, for data sets that are replays.
+    pub replays: Arc<dyn Replays>,
     /// Who follows it.
     pub observer: &'a dyn Observer,
 }
@@ -150,40 +213,58 @@ impl Reproducer<'_> {
     /// Does a part.
     fn part(&self, part: &Part) -> Result<(), ReportError> {
         match part.does {
-            Does::Table { task, policy, methods } => self.table(task, policy, methods),
+            Does::Tables(tables) => tables.iter().try_for_each(|table| self.table(table)),
             Does::Figure1 => self.figure_1(),
             Does::Beta => WORTHS.iter().try_for_each(|&betas| self.beta(betas)),
             Does::Scaling => self.scaling(),
         }
     }
 
-    fn experiment(
-        &self,
-        task: &str,
-        policy: &str,
-        methods: &[&str],
-    ) -> Result<Experiment, ReportError> {
-        let experiment = Experiment::new(built_in(task)?)
+    fn experiment(&self, table: &Table) -> Result<Experiment, ReportError> {
+        let mut experiment = Experiment::new(built_in(table.task)?);
+        if let Some(dataset) = table.dataset {
+            experiment =
+                experiment.with_dataset(dataset).with_prefix(format!("{} {dataset}: ", table.task));
+        }
+        let experiment = experiment
             .with_preset(self.preset)
-            .with_methods(methods)?
-            .with_policy(policy)?
+            .with_methods(table.methods)?
+            .with_policy(table.policy)?
             .with_seeds(self.seeds)
             .with_device(self.device.clone())
+            .with_replays(self.replays.clone())
             .with_resume(true);
         Ok(experiment)
     }
 
-    fn table(&self, task: &str, policy: &str, methods: &[&str]) -> Result<(), ReportError> {
-        let folder = self.folder.join(Reproduction::table(task, policy));
-        self.experiment(task, policy, methods)?.run(&folder, self.observer)?;
+    fn table(&self, table: &Table) -> Result<(), ReportError> {
+        let folder = self.folder.join(table.folder());
+        self.share_data(table, &folder)?;
+        self.experiment(table)?.run(&folder, self.observer)?;
+        Ok(())
+    }
+
+    /// Takes over the data of another table on the same data set: collecting it takes longer than for other tasks.
+    fn share_data(&self, table: &Table, folder: &Path) -> Result<(), ReportError> {
+        let data = folder.join(DATA);
+        let same = |other: &&Table| (other.task, other.dataset) == (table.task, table.dataset);
+        let others = tables().filter(same).map(|other| self.folder.join(other.folder()).join(DATA));
+        let Some(other) = others.into_iter().find(|other| *other != data && other.exists()) else {
+            return Ok(());
+        };
+        if table.dataset.is_some() && !data.exists() {
+            make_folder(folder)?;
+            link_file(&other, &data)
+                .map_err(|source| ReportError::Unwritable { path: data, source })?;
+        }
         Ok(())
     }
 
     fn scaling(&self) -> Result<(), ReportError> {
-        let (task, policy) = ("twenty48", "mlp");
+        let policy = TWENTY48.policy;
         let folder = self.folder.join(Reproduction::SCALING);
         // With all of the data, shares of it are the table's own runs: what is done is not done again.
-        let table = self.folder.join(Reproduction::table(task, policy));
+        let table = self.folder.join(TWENTY48.folder());
         for method in CONDITIONED {
             let name = run_name(method, Some(policy), 0);
             let (from, to) = (table.join(&name), folder.join(percent(1.0)).join(&name));
@@ -197,7 +278,7 @@ impl Reproducer<'_> {
                     .map_err(|source| ReportError::Unwritable { path: to.clone(), source })?;
             }
         }
-        self.experiment(task, policy, CONDITIONED)?
+        self.experiment(&Table { methods: CONDITIONED, ..TWENTY48 })?
             .with_seeds(1)
             .with_fractions(FRACTIONS.to_vec())
             .run_shares(&folder, self.observer)?;
@@ -206,18 +287,17 @@ impl Reproducer<'_> {
 
     /// Return conditioning on gambling, asked for what the paper's table asks for.
     fn figure_1(&self) -> Result<(), ReportError> {
-        let (task, policy) = ("gambling", "mlp");
         // First of all the runs: a folder with those of another preset is refused.
-        self.table(task, policy, WITH_CQL)?;
+        self.table(&GAMBLING)?;
         let path = self.folder.join(Reproduction::FIGURE_1);
         if path.exists() {
             return Ok(());
         }
-        let folder = self.folder.join(Reproduction::table(task, policy));
-        let episodes = self.experiment(task, policy, WITH_CQL)?.comparison()?.episodes;
+        let folder = self.folder.join(GAMBLING.folder());
+        let episodes = self.experiment(&GAMBLING)?.comparison()?.episodes;
         let mut asked = Vec::new();
         for seed in 0..self.seeds {
-            let run = RunFolder::open(&folder.join(run_name("rvs", Some(policy), seed)))?;
+            let run = RunFolder::open(&folder.join(run_name("rvs", Some(GAMBLING.policy), seed)))?;
             let policy = run.policy(&Registry::default(), &self.device)?;
             let targets = FIGURE_1_TRUTH.iter().map(|(target, _)| *target).collect();
             let ask = Ask { targets: Some(targets), episodes, seed };
@@ -225,7 +305,7 @@ impl Reproducer<'_> {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             };
-            let evaluation = evaluate(&policy, built_in(task)?, &ask, watch)?;
+            let evaluation = evaluate(&policy, built_in(GAMBLING.task)?, &ask, watch)?;
             asked.extend(evaluation.sweep.iter().filter_map(|entry| {
                 Some(Asked {
                     seed,
@@ -245,7 +325,7 @@ impl Reproducer<'_> {
             format!("cluster.beta_adv={}", betas.adv),
             "cluster.attempts=1".to_owned(),
         ];
-        self.experiment("gambling", "mlp", &["esper"])?
+        self.experiment(&Table { methods: &["esper"], ..GAMBLING })?
             .with_settings(None, settings)
             .with_prefix(format!("β_act {}, β_adv {}: ", betas.act, betas.adv))
             .run(&self.folder.join(betas.folder()), self.observer)?;
@@ -263,11 +343,16 @@ fn link_files(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(from)? {
         let path = entry?.path();
         if let (true, Some(name)) = (path.is_file(), path.file_name()) {
-            let target = to.join(name);
-            if fs::hard_link(&path, &target).is_err() {
-                fs::copy(&path, &target)?;
-            }
+            link_file(&path, &to.join(name))?;
         }
+    }
+    Ok(())
+}
+
+/// A file in another place, without taking more space where that is possible.
+fn link_file(from: &Path, to: &Path) -> std::io::Result<()> {
+    if fs::hard_link(from, to).is_err() {
+        fs::copy(from, to)?;
     }
     Ok(())
 }

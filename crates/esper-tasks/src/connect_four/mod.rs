@@ -14,7 +14,8 @@ pub use oracle::Oracle;
 pub use solver::{Solver, obvious_column};
 
 use self::behaviours::{EpsilonOptimal, Exploiter};
-use crate::task::{BehaviourSpec, DatasetSpec, Task};
+use crate::specs::{BehaviourSpec, DatasetSpec};
+use crate::task::Task;
 
 /// Epsilon of the paper's player.
 const EPSILON: f64 = 0.01;

@@ -7,7 +7,8 @@ pub mod rules;
 
 pub use env::Gambling;
 
-use crate::task::{DatasetSpec, Task};
+use crate::specs::DatasetSpec;
+use crate::task::Task;
 
 /// The task.
 pub fn task() -> Task {

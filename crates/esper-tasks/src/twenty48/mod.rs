@@ -6,7 +6,8 @@ pub mod rules;
 pub use env::{TIME_LIMIT, Twenty48};
 
 use crate::expert::Expert;
-use crate::task::{BehaviourSpec, DatasetSpec, Task};
+use crate::specs::{BehaviourSpec, DatasetSpec};
+use crate::task::Task;
 use crate::world::World;
 
 /// A player that wins about four of five games: `esper expert twenty48` made it.
