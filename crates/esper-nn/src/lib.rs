@@ -66,5 +66,5 @@ pub use sparse::SparseRows;
 pub use store::{
     StoreError, from_safetensors, metadata, stored_numbers, to_safetensors, to_safetensors_with,
 };
-pub use threads::alone;
+pub use threads::{alone, both};
 pub use transformer::{KeyValueCache, Transformer, TransformerConfig};

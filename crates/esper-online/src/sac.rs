@@ -10,14 +10,14 @@
 
 use burn::module::Module;
 use esper::actions::ActionHead;
-use esper::actor_critic::{Critics, Logarithm, Squash, SquashedGaussian};
+use esper::actor_critic::{LearningCritics, Logarithm, Squash, SquashedGaussian};
 use esper::features::{Column, Encoding, encode};
 use esper::policy::{column, floats};
 use esper::settings::Settings;
 use esper::training::{Checkpointed, Trained};
 use esper::{Checkpoint, Error, Interface};
 use esper_data::{Cells, Rng, Seed, draw_squashed};
-use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, RowsIn, mix, squared_error};
+use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, RowsIn, squared_error};
 use esper_tasks::{Spaces, Step, Worlds};
 use rand::RngExt;
 
@@ -69,8 +69,7 @@ pub struct Sac {
     device: Device,
     seed: Seed,
     actor: Trained<Mlp>,
-    critics: Trained<Critics>,
-    target: Critics,
+    critics: LearningCritics,
     temperature: Trained<Logarithm>,
     replay: Replay,
     /// Rounds of steps in all worlds, and updates so far.
@@ -107,10 +106,10 @@ impl Sac {
         };
         let actor = network(states, 2 * cells, config.actor_hidden).init(&device, &mut rng);
         let critics = network(states + cells, 1, config.hidden);
-        let critics = Critics::init(&critics, &device, &mut rng);
         // Adam: weights do not decay.
         let optimizer = AdamWConfig::new().with_weight_decay(0.0);
         let rate = config.learning_rate;
+        let critics = LearningCritics::new(&critics, &optimizer, rate, &device, &mut rng);
         Ok(Sac {
             config: config.clone(),
             replay: Replay::new(&observation, &action, worlds.copies()),
@@ -118,9 +117,8 @@ impl Sac {
             interface,
             squash,
             seed,
-            target: critics.valid(),
             actor: Trained::new(actor, &optimizer, rate),
-            critics: Trained::new(critics, &optimizer, rate),
+            critics,
             temperature: Trained::new(Logarithm::new(&device), &optimizer, rate),
             plain,
             device,
@@ -182,16 +180,17 @@ impl Sac {
         let actions = self.squash.matrix(taken.copied(), &self.device);
 
         let returns = self.returns(&rows, &next, &mut rng);
-        let [one, other] = self.critics.module().forward(&states, actions);
-        let loss = squared_error(one, returns.clone(), None) + squared_error(other, returns, None);
-        let mut measured =
-            Measured { critic_loss: f64::from(loss.clone().into_scalar::<f32>()), actor: None };
-        self.critics.step(1.0, &mut loss.backward());
+        let taken = states.clone().with(actions);
+        let losses = self.critics.learn(1.0, self.config.tau, |critic| {
+            let values = critic.forward(taken.clone(), &mut Noise::new(0));
+            let loss = squared_error(values, returns.clone(), None);
+            let measured = f64::from(loss.clone().into_scalar::<f32>());
+            (loss, measured)
+        });
+        let mut measured = Measured { critic_loss: losses.iter().sum(), actor: None };
         if self.updates.is_multiple_of(self.config.delay as u64) {
             measured.actor = Some(self.learn_actor(&states, &mut rng));
         }
-        let critics = self.critics.module().valid();
-        self.target = mix(self.target.clone(), &critics, self.config.tau);
         measured
     }
 
@@ -199,9 +198,7 @@ impl Sac {
     fn learn_actor(&mut self, states: &RowsIn, rng: &mut Rng) -> [f64; 2] {
         let temperature = self.temperature.module().number();
         let drawn = SquashedGaussian::of(self.actor.module(), states).draw(rng);
-        // The critics are asked, not moved.
-        let critics = self.critics.module().clone().no_grad();
-        let worth = critics.lower(states, drawn.actions);
+        let worth = self.critics.fixed().lower(states, drawn.actions);
         let surprise = f64::from(drawn.log_probability.clone().mean().into_scalar::<f32>());
         let loss = (drawn.log_probability * temperature - worth).mean();
         let measured = f64::from(loss.clone().into_scalar::<f32>());
@@ -215,7 +212,8 @@ impl Sac {
     fn returns(&self, rows: &[usize], next: &RowsIn, rng: &mut Rng) -> burn::tensor::Tensor<2> {
         let temperature = self.temperature.module().number();
         let drawn = SquashedGaussian::of(&self.actor.module().valid(), next).draw(rng);
-        let worth = self.target.lower(next, drawn.actions) - drawn.log_probability * temperature;
+        let worth =
+            self.critics.target().lower(next, drawn.actions) - drawn.log_probability * temperature;
         let discount = self.config.discount as f32;
         let returns = rows.iter().zip(floats(worth)).map(|(&row, worth)| {
             let step = self.replay.step(row);
@@ -278,8 +276,7 @@ impl OnlineLearner for Sac {
     }
 
     fn to_checkpoint(&self) -> Checkpoint {
-        let learned: [&dyn Checkpointed; 4] =
-            [&self.actor, &self.critics, &self.temperature, &self.target];
+        let learned: [&dyn Checkpointed; 3] = [&self.actor, &self.critics, &self.temperature];
         let mut parts: Vec<Vec<u8>> = learned.iter().flat_map(|kept| kept.parts()).collect();
         parts.push(self.playing.to_bytes());
         parts.push(self.updates.to_le_bytes().to_vec());
@@ -293,7 +290,6 @@ impl OnlineLearner for Sac {
         self.actor.restore(&mut parts)?;
         self.critics.restore(&mut parts)?;
         self.temperature.restore(&mut parts)?;
-        self.target.restore(&mut parts)?;
         self.playing.restore(next_part(&mut parts)?)?;
         self.updates = count(next_part(&mut parts)?)?;
         self.rounds = count(next_part(&mut parts)?)?;

@@ -6,10 +6,13 @@
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData, activation};
 use esper_data::{LOG_DEVIATIONS, Rng, Space};
-use esper_nn::{Device, Mlp, MlpConfig, Noise, RowsIn, gather_rows};
+use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, RowsIn, both, gather_rows, mix};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::training::{Checkpointed, Trained};
 
 /// Squashed Gaussian: tanh of normal numbers. Their means and the logarithms of their deviations are what a network puts
 /// out, `[rows, cells]` each.
@@ -77,22 +80,81 @@ pub struct Critics {
 }
 
 impl Critics {
-    /// Draws the weights; the config's inputs are the features of a state and the cells of an action.
-    pub fn init(config: &MlpConfig, device: &Device, rng: &mut Rng) -> Self {
-        Critics { one: config.init(device, rng), other: config.init(device, rng) }
-    }
-
-    /// What actions are worth, by each: `[rows, 1]`.
-    pub fn forward(&self, states: &RowsIn, actions: Tensor<2>) -> [Tensor<2>; 2] {
-        let input = states.clone().with(actions);
-        let noise = &mut Noise::new(0);
-        [self.one.forward(input.clone(), noise), self.other.forward(input, noise)]
-    }
-
-    /// The lower of both: `[rows, 1]`.
+    /// The lower of what both say actions are worth: `[rows, 1]`.
     pub fn lower(&self, states: &RowsIn, actions: Tensor<2>) -> Tensor<2> {
-        let [one, other] = self.forward(states, actions);
+        let input = states.clone().with(actions);
+        let worth = |critic: &Mlp| critic.forward(input.clone(), &mut Noise::new(0));
+        let (one, other) = both(|| worth(&self.one), || worth(&self.other));
         one.min_pair(other)
+    }
+}
+
+/// Two critics that learn, and targets that follow them slowly. They have nothing to do with each other but for what
+/// they learn from, so each learns on a thread of its own.
+pub struct LearningCritics {
+    one: Trained<Mlp>,
+    other: Trained<Mlp>,
+    target: Critics,
+}
+
+impl LearningCritics {
+    /// Draws the weights; the config's inputs are the features of a state and the cells of an action.
+    pub fn new(
+        config: &MlpConfig,
+        optimizer: &AdamWConfig,
+        learning_rate: f64,
+        device: &Device,
+        rng: &mut Rng,
+    ) -> Self {
+        let critics = Critics { one: config.init(device, rng), other: config.init(device, rng) };
+        let trained = |critic: &Mlp| Trained::new(critic.clone(), optimizer, learning_rate);
+        LearningCritics {
+            one: trained(&critics.one),
+            other: trained(&critics.other),
+            target: critics.valid(),
+        }
+    }
+
+    /// The critics as they are now, to be asked and not moved: no gradient reaches their weights.
+    pub fn fixed(&self) -> Critics {
+        let fixed = |critic: &Trained<Mlp>| critic.module().clone().no_grad();
+        Critics { one: fixed(&self.one), other: fixed(&self.other) }
+    }
+
+    /// The critics that follow.
+    pub fn target(&self) -> &Critics {
+        &self.target
+    }
+
+    /// One step of each, against a loss that it is given; then the targets move a share of the way. Gives what the losses say
+    /// beside themselves.
+    pub fn learn<T: Send>(
+        &mut self,
+        pace: f64,
+        tau: f64,
+        loss: impl Fn(&Mlp) -> (Tensor<1>, T) + Sync,
+    ) -> [T; 2] {
+        let LearningCritics { one, other, target } = self;
+        let step = |critic: &mut Trained<Mlp>, target: &mut Mlp| {
+            let (loss, says) = loss(critic.module());
+            critic.step(pace, &mut loss.backward());
+            *target = mix(target.clone(), &critic.module().valid(), tau);
+            says
+        };
+        let (one, other) = both(|| step(one, &mut target.one), || step(other, &mut target.other));
+        [one, other]
+    }
+}
+
+impl Checkpointed for LearningCritics {
+    fn parts(&self) -> Vec<Vec<u8>> {
+        [self.one.parts(), self.other.parts(), self.target.parts()].concat()
+    }
+
+    fn restore(&mut self, parts: &mut dyn Iterator<Item = &[u8]>) -> Result<(), Error> {
+        self.one.restore(parts)?;
+        self.other.restore(parts)?;
+        self.target.restore(parts)
     }
 }
 

@@ -189,6 +189,7 @@ fn task(rules: &'static Rules, body: &'static Body, summary: &str) -> Task {
             "returns.batch=16",
             "mlp.hidden=256",
             "mlp.steps=20000",
+            "transformer.steps=8000",
         ],
     );
     for (dataset, esper, conditioning, cql) in body.scores {

@@ -13,13 +13,13 @@ use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use esper_data::{Cells, CellsRef, Dataset, Rng, Seed, Space};
 use esper_nn::{
-    AdamWConfig, Device, Mlp, MlpConfig, RowsIn, mix, squared_error, to_safetensors_with,
+    AdamWConfig, Device, Mlp, MlpConfig, Noise, RowsIn, squared_error, to_safetensors_with,
 };
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use super::goes_on;
-use crate::actor_critic::{Critics, Logarithm, Squash, SquashedGaussian};
+use crate::actor_critic::{LearningCritics, Logarithm, Squash, SquashedGaussian};
 use crate::agent::{Agent, Episodes, Remaining, check_outputs};
 use crate::error::Error;
 use crate::features::{Column, encode};
@@ -32,7 +32,7 @@ crate::settings! {
     /// Conservative Q-learning for real-valued actions, on top of soft actor-critic.
     pub struct CqlContinuousConfig in "cql_continuous" {
         /// Steps of training.
-        steps: usize = 10_000, paper: 100_000, within: 1..=1_000_000_000;
+        steps: usize = 20_000, paper: 100_000, within: 1..=1_000_000_000;
         /// Batch size: transitions in a step.
         batch: usize = 256, within: 1..=100_000;
         /// Hidden width.
@@ -40,9 +40,9 @@ crate::settings! {
         /// Hidden layers.
         layers: usize = 2, within: 1..=64;
         /// Learning rate of the actor.
-        actor_learning_rate: f64 = 1e-4, within: 0.0..=1.0;
+        actor_learning_rate: f64 = 3e-4, paper: 1e-4, within: 0.0..=1.0;
         /// Learning rate of the critics.
-        critic_learning_rate: f64 = 3e-4, within: 0.0..=1.0;
+        critic_learning_rate: f64 = 1e-3, paper: 3e-4, within: 0.0..=1.0;
         /// Learning rate of the temperature: how fast the worth of entropy is adjusted.
         temperature_learning_rate: f64 = 1e-4, within: 0.0..=1.0;
         /// Learning rate of the Lagrange multiplier α: how fast the worth of being conservative is adjusted.
@@ -146,10 +146,16 @@ impl ActorNetwork {
         let (states, cells) = (interface.observation.width(), interface.action.encoding().width());
         let network = |inputs, outputs| network(config.hidden, config.layers, inputs, outputs);
         let actor = network(states, 2 * cells).init(&device, &mut rng);
-        let critics = Critics::init(&network(states + cells, 1), &device, &mut rng);
         let everything: Vec<usize> = (0..data.episodes()).collect();
         // Adam: weights do not decay.
         let optimizer = AdamWConfig::new().with_weight_decay(0.0);
+        let critics = LearningCritics::new(
+            &network(states + cells, 1),
+            &optimizer,
+            config.critic_learning_rate,
+            &device,
+            &mut rng,
+        );
         let scalar = |rate| Trained::new(Logarithm::new(&device), &optimizer, rate);
         let mut learner = Learning {
             data,
@@ -157,9 +163,8 @@ impl ActorNetwork {
             rows: StepRows::of_episodes(data, &everything),
             goes_on: goes_on(data),
             ranges: squash_of(data),
-            target: critics.valid(),
             actor: Trained::new(actor, &optimizer, config.actor_learning_rate),
-            critics: Trained::new(critics, &optimizer, config.critic_learning_rate),
+            critics,
             temperature: scalar(config.temperature_learning_rate),
             alpha: scalar(config.alpha_learning_rate),
             config,
@@ -202,8 +207,7 @@ struct Learning<'a> {
     device: Device,
     seed: Seed,
     actor: Trained<Mlp>,
-    critics: Trained<Critics>,
-    target: Critics,
+    critics: LearningCritics,
     temperature: Trained<Logarithm>,
     alpha: Trained<Logarithm>,
 }
@@ -212,7 +216,7 @@ impl Learning<'_> {
     /// `r + γ min Q'(s', a')`: `[rows, 1]`.
     fn returns(&self, drawn: &StepRows, next: &RowsIn) -> Tensor<2> {
         let middle = SquashedGaussian::of(&self.actor.module().valid(), next).middle();
-        let worth = floats(self.target.lower(next, middle));
+        let worth = floats(self.critics.target().lower(next, middle));
         let discount = self.config.discount as f32;
         let returns = drawn.steps.iter().zip(worth).map(|(&step, worth)| {
             let after = if self.goes_on[step] { discount * worth } else { 0.0 };
@@ -221,17 +225,9 @@ impl Learning<'_> {
         column(returns.collect(), &self.device)
     }
 
-    /// `log Σ exp Q(s, ·) - Q(s, a)` of both critics together, a mean over rows.
-    ///
-    /// All actions of a state go through the critics at once: those that the actor draws there, those that it draws in the
-    /// state that followed, and uniform ones.
-    fn conservative(
-        &self,
-        states: &RowsIn,
-        plain: [&RowsIn; 2],
-        taken: &[Tensor<2>; 2],
-        rng: &mut Rng,
-    ) -> Tensor<1> {
+    /// Actions that the conservative term sums over, of every state: those that the actor draws there, those that it draws in
+    /// the state that followed, and uniform ones.
+    fn sampled(&self, states: &RowsIn, plain: [&RowsIn; 2], rng: &mut Rng) -> Sampled {
         let (samples, rows) = (self.config.action_samples, states.rows());
         let (cells, each) = (self.ranges.0.len(), 3 * samples);
         let actor = self.actor.module().valid();
@@ -254,25 +250,30 @@ impl Learning<'_> {
         let of: Vec<u32> =
             (0..rows as u32).flat_map(|row| std::iter::repeat_n(row, each)).collect();
         let actions = TensorData::new(actions, [rows * each, cells]);
-        let values = self
-            .critics
-            .module()
-            .forward(&states.gather(&of), Tensor::from_data(actions, &self.device));
-        let densities =
-            Tensor::<2>::from_data(TensorData::new(densities, [rows, each]), &self.device);
-        let [one, other] = [0, 1].map(|critic| {
-            let weighed = values[critic].clone().reshape([rows, each]) - densities.clone();
-            let highest = weighed.clone().max_dim(1).detach();
-            let sum = (weighed - highest.clone()).exp().sum_dim(1).log() + highest;
-            (sum - taken[critic].clone()).mean()
-        });
-        one + other
+        let densities = TensorData::new(densities, [rows, each]);
+        Sampled {
+            states_and_actions: states.gather(&of).with(Tensor::from_data(actions, &self.device)),
+            densities: Tensor::from_data(densities, &self.device),
+        }
     }
+}
 
-    /// Moves the target a little towards the critics that learn.
-    fn follow(&mut self) {
-        let critics = self.critics.module().valid();
-        self.target = mix(self.target.clone(), &critics, self.config.tau);
+/// Actions that the conservative term sums over, and how likely they were drawn.
+struct Sampled {
+    /// As many rows as there are actions of all states.
+    states_and_actions: RowsIn,
+    /// `[states, actions of each]`
+    densities: Tensor<2>,
+}
+
+impl Sampled {
+    /// `log Σ exp Q(s, ·) - Q(s, a)`, a mean over states. All actions go through the critic at once.
+    fn gap(&self, critic: &Mlp, taken: Tensor<2>) -> Tensor<1> {
+        let values = critic.forward(self.states_and_actions.clone(), &mut Noise::new(0));
+        let weighed = values.reshape(self.densities.dims()) - self.densities.clone();
+        let highest = weighed.clone().max_dim(1).detach();
+        let sum = (weighed - highest.clone()).exp().sum_dim(1).log() + highest;
+        (sum - taken).mean()
     }
 }
 
@@ -292,28 +293,28 @@ impl Learner for Learning<'_> {
 
         // Critics, and how conservative they have to be.
         let returns = self.returns(&drawn, &next);
-        let values = self.critics.module().forward(&states, actions);
-        let [one, other] = values.clone();
-        let td_loss =
-            squared_error(one, returns.clone(), None) + squared_error(other, returns, None);
         let here = self.interface.states(self.data, &drawn.observations, self.plain);
-        let gap = self.conservative(&states, [&here, &next], &values, &mut rng);
-        let excess =
-            gap.clone() * self.config.conservative_weight - 2.0 * self.config.alpha_threshold;
+        let sampled = self.sampled(&states, [&here, &next], &mut rng);
+        let taken = states.clone().with(actions);
         let alpha = self.alpha.module().number().min(1e6);
-        let measured_gap = scalar(&gap);
-        let measured_td = scalar(&td_loss);
-        let measured_excess = scalar(&excess);
-        self.critics.step(pace, &mut (td_loss + excess * alpha).backward());
-        let alpha_loss = self.alpha.module().loss(measured_excess);
-        self.alpha.step(pace, &mut alpha_loss.backward());
+        let CqlContinuousConfig { conservative_weight, alpha_threshold, tau, .. } = *self.config;
+        let measured = self.critics.learn(pace, tau, |critic| {
+            let values = critic.forward(taken.clone(), &mut Noise::new(0));
+            let td_loss = squared_error(values.clone(), returns.clone(), None);
+            let gap = sampled.gap(critic, values);
+            let says = [scalar(&td_loss), scalar(&gap)];
+            let excess = gap * conservative_weight - alpha_threshold;
+            (td_loss + excess * alpha, says)
+        });
+        let both = |at: usize| measured[0][at] + measured[1][at];
+        let (measured_td, measured_gap) = (both(0), both(1));
+        let excess = measured_gap * conservative_weight - 2.0 * alpha_threshold;
+        self.alpha.step(pace, &mut self.alpha.module().loss(excess).backward());
 
         // The actor, and how random it has to be.
         let sampled = SquashedGaussian::of(self.actor.module(), &states).draw(&mut rng);
         let temperature = self.temperature.module().number();
-        // The critics are asked, not moved.
-        let critics = self.critics.module().clone().no_grad();
-        let worth = critics.lower(&states, sampled.actions);
+        let worth = self.critics.fixed().lower(&states, sampled.actions);
         let log_probability = sampled.log_probability;
         let surprise = f64::from(log_probability.clone().mean().into_scalar::<f32>());
         let actor_loss = (log_probability * temperature - worth).mean();
@@ -321,7 +322,6 @@ impl Learner for Learning<'_> {
         self.actor.step(pace, &mut actor_loss.backward());
         let temperature_loss = self.temperature.module().loss(surprise - cells as f64);
         self.temperature.step(pace, &mut temperature_loss.backward());
-        self.follow();
         vec![
             ("td_loss", measured_td),
             ("conservative_gap", measured_gap),
@@ -332,13 +332,7 @@ impl Learner for Learning<'_> {
     }
 
     fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
-        vec![
-            &mut self.actor,
-            &mut self.critics,
-            &mut self.temperature,
-            &mut self.alpha,
-            &mut self.target,
-        ]
+        vec![&mut self.actor, &mut self.critics, &mut self.temperature, &mut self.alpha]
     }
 }
 
