@@ -29,7 +29,20 @@ fn tasks_are_listed() {
         tasks.as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
     assert_eq!(names[..3], ["gambling", "connect-four", "twenty48"]);
     // Also where there is no MuJoCo.
-    assert_eq!(names[3..], ["hopper", "hopper-v4", "walker2d", "walker2d-v4", "halfcheetah"]);
+    assert_eq!(
+        names[3..],
+        [
+            "hopper",
+            "hopper-v4",
+            "walker2d",
+            "walker2d-v4",
+            "halfcheetah",
+            "windy-grid",
+            "queue",
+            "treatment",
+            "drift"
+        ]
+    );
     assert_eq!(tasks[2]["aliases"][0], "2048");
     assert_eq!(
         (&tasks[0]["version"], &tasks[0]["datasets"][0]["name"]),

@@ -33,6 +33,7 @@ mod env;
 mod expert;
 pub mod gambling;
 pub mod mujoco;
+pub mod proving;
 mod specs;
 mod task;
 mod tasks;

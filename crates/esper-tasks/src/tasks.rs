@@ -3,13 +3,14 @@
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::task::Task;
-use crate::{connect_four, gambling, mujoco, twenty48};
+use crate::{connect_four, gambling, mujoco, proving, twenty48};
 
 /// The tasks that are built in.
 pub fn tasks() -> &'static [Task] {
     static TASKS: LazyLock<Vec<Task>> = LazyLock::new(|| {
         let mut tasks = vec![gambling::task(), connect_four::task(), twenty48::task()];
         tasks.extend(mujoco::tasks());
+        tasks.extend(proving::tasks());
         tasks
     });
     &TASKS
@@ -34,22 +35,26 @@ pub fn find_task(name: &str) -> Result<&'static Task, TaskError> {
     let stem = parts.next().unwrap_or_default();
     let named =
         |task: &&Task| task.name() == stem || task.aliases().iter().any(|alias| alias == stem);
-    let plain = tasks().iter().find(named).ok_or_else(|| TaskError::Unknown {
+    let unknown = || TaskError::Unknown {
         asked: stem.to_owned(),
-        known: listed(tasks().iter().map(Task::name)),
-    })?;
-    let mut task = plain.clone();
+        known: listed(tasks().iter().map(Task::name)) + ", mdp-SEED",
+    };
+    let listed = tasks().iter().find(named);
+    let mut task = match listed {
+        Some(task) => task.clone(),
+        None => proving::random_task(stem).ok_or_else(unknown)?,
+    };
     for setting in parts {
         let (option, text) = setting.split_once('=').unwrap_or((setting, ""));
         let value = text.parse().map_err(|_| task.wrong_value(option, text));
         task = task.with_value(option, value?)?;
     }
-    if task.name() == plain.name() {
+    if let Some(plain) = listed.filter(|plain| plain.name() == task.name()) {
         return Ok(plain);
     }
     // A process asks for few different ones, so each is kept for good.
-    static WITH_VALUES: Mutex<Vec<&'static Task>> = Mutex::new(Vec::new());
-    let mut kept = WITH_VALUES.lock().unwrap_or_else(PoisonError::into_inner);
+    static MADE: Mutex<Vec<&'static Task>> = Mutex::new(Vec::new());
+    let mut kept = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let known = kept.iter().find(|other| other.name() == task.name()).copied();
     Ok(known.unwrap_or_else(|| {
         let task = &*Box::leak(Box::new(task));
