@@ -6,6 +6,7 @@
 //! ```
 
 use esper::Registry;
+use esper::condition::Target;
 use esper::policy::Policy;
 use esper_data::{Cells, Seed};
 use esper_nn::DeviceName;
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // One episode, in place 0. An agent acts in as many places at once as you like.
     let mut agent = policy.agent();
-    agent.begin(0, target, Seed::new(0));
+    agent.begin(0, Target::Return(target), Seed::new(0));
     let mut world = esper_tasks::task("gambling").expect("it is built in").worlds(1)?;
     world.reset(0, 7)?;
     while world.running()[0] {

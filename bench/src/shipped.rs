@@ -1,5 +1,6 @@
 //! The models that the program trains and acts with, on made-up data of the sizes of the paper's tasks.
 
+use esper::condition::{Conditioned, Target};
 use esper::methods::Context;
 use esper::methods::esper::{ClusterConfig, ClusterLearner};
 use esper::policy::mlp::{MlpKind, MlpLearner, MlpPolicyConfig};
@@ -109,6 +110,11 @@ impl Given {
             data: &self.data,
             interface: &self.interface,
             labels: &self.labels,
+            conditioned: Box::leak(Box::new(Conditioned::on_labels(
+                &self.labels,
+                &self.data,
+                &self.episodes,
+            ))),
             episodes: &self.episodes,
             discount: 1.0,
             has_targets: true,
@@ -235,7 +241,9 @@ impl Acting {
     fn of(policy: &Policy, episodes: usize, flops: f64) -> Self {
         let mut agent = policy.agent();
         let places: Vec<usize> = (0..episodes).collect();
-        places.iter().for_each(|&place| agent.begin(place, 1.0, Seed::new(place as u64)));
+        places
+            .iter()
+            .for_each(|&place| agent.begin(place, Target::Return(1.0), Seed::new(place as u64)));
         let mut rng = Seed::new(1).rng();
         let sizes = connect_four(1..=1, 1);
         let observations =

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Parser;
+use esper::condition::Target;
 use esper::methods::cql::{CqlConfig, CqlContinuousConfig};
 use esper::run::Plan;
 use esper::settings::Preset;
@@ -115,7 +116,9 @@ fn ours(data: &Dataset, steps: usize, rows: usize) -> Result<(Learned, bool), Bo
         None => {
             let mut actions = Cells::Float(Vec::new());
             let mut agent = policy.agent();
-            observations.iter().for_each(|&place| agent.begin(place, 0.0, Seed::new(0)));
+            observations
+                .iter()
+                .for_each(|&place| agent.begin(place, Target::Return(0.0), Seed::new(0)));
             agent.act(seen, &observations, &mut actions)?;
             let numbers = (0..actions.len()).map(|at| actions.view().number(at));
             (numbers.collect(), false)

@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use esper::policy::{Policy, Support};
+use esper::condition::Target;
+use esper::policy::Policy;
 use esper_data::{Moments, Seed};
 use esper_tasks::{Spaces, Task};
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,8 @@ use crate::rollouts::{Sweep, rollouts};
 /// What a policy is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ask {
-    /// These targets; a sweep over its labels and a little beyond if none are given.
-    pub targets: Option<Vec<f64>>,
+    /// These targets; a sweep over its levels, or over its labels and a little beyond, if none are given.
+    pub targets: Option<Vec<Target>>,
     /// Episodes with each target.
     pub episodes: usize,
     /// Decides everything random in the episodes.
@@ -25,8 +26,14 @@ pub struct Ask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SweepEntry {
-    /// What was asked for; null for methods that cannot be asked.
+    /// The level that was asked for; null where returns are.
+    #[serde(default)]
+    pub level: Option<f64>,
+    /// The average return that was asked for; null for methods that cannot be asked.
     pub target: Option<f64>,
+    /// What was promised from the data alone: of a level its promise, else the target.
+    #[serde(default)]
+    pub promise: Option<f64>,
     /// The mean return, discounted as labels are.
     pub achieved: f64,
     /// Its standard error.
@@ -45,11 +52,14 @@ pub struct Evaluation {
     pub best_target: Option<f64>,
     /// What it got: the paper's number, for which the world is asked what to ask for.
     pub best_return: f64,
+    /// The level chosen from the data alone, where levels are told.
+    #[serde(default)]
+    pub offline_level: Option<f64>,
     /// The target chosen from the data alone.
     pub offline_target: Option<f64>,
     /// What it got: the honest number. Null when other targets were asked for.
     pub offline_return: Option<f64>,
-    /// The mean of |achieved - target| over supported targets; null if there are none.
+    /// The mean of |achieved - promised| over supported targets; null if there are none.
     pub calibration_error: Option<f64>,
     /// Every target.
     pub sweep: Vec<SweepEntry>,
@@ -67,7 +77,8 @@ pub struct Evaluation {
 /// let device = esper_nn::DeviceName::Cpu.open()?;
 /// let policy = Policy::load("my-run/policy.safetensors".as_ref(), &Registry::default(), &device)?;
 /// let task = esper_tasks::task("gambling").expect("it is built in");
-/// let ask = Ask { targets: Some(vec![-5.0, 1.0]), episodes: 1_000, seed: 0 };
+/// let targets = [-5.0, 1.0].map(esper::condition::Target::Return).to_vec();
+/// let ask = Ask { targets: Some(targets), episodes: 1_000, seed: 0 };
 /// let evaluation = evaluate(&policy, task, &ask, &mut |_, _| ControlFlow::Continue(()))?;
 /// for entry in &evaluation.sweep {
 ///     println!("asked for {:?}, got {:.2} ± {:.2}", entry.target, entry.achieved, entry.stderr);
@@ -81,16 +92,21 @@ pub fn evaluate(
     watch: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<Evaluation, EvalError> {
     check_world(policy, task)?;
-    let asked = ask.targets.as_deref().unwrap_or(&[0.0]);
-    if ask.episodes == 0 || asked.is_empty() || !asked.iter().all(|target| target.is_finite()) {
-        let problem = "at least one episode and one target are needed, and targets are numbers";
+    let nothing = [Target::Return(0.0)];
+    let asked = ask.targets.as_deref().unwrap_or(&nothing);
+    let is_number = |target: &Target| match target {
+        Target::Return(target) => target.is_finite(),
+        Target::Level(level) => (0.0..=1.0).contains(level),
+    };
+    if ask.episodes == 0 || asked.is_empty() || !asked.iter().all(is_number) {
+        let problem = "at least one episode and one target are needed; targets are numbers, and levels are from 0 to 1";
         return Err(EvalError::Asked(problem.to_owned()));
     }
     let card = policy.card();
     let targets = match (&card.support, &ask.targets) {
-        (None, _) => vec![0.0],
+        (None, _) => nothing.to_vec(),
         (Some(_), Some(targets)) => targets.clone(),
-        (Some(support), None) => support.sweep(),
+        (Some(_), None) => card.sweep(),
     };
     let seed = Seed::new(ask.seed).named("evaluate").named(task.name());
     let sweep = Sweep { targets, episodes: ask.episodes, discount: card.discount, seed };
@@ -102,13 +118,25 @@ pub fn evaluate(
     };
     let mut worlds = task.worlds(sweep.places())?;
     let achieved = rollouts(&mut worlds, policy.agent().as_mut(), &sweep, watch)?;
-    let entry = |(&target, achieved): (&f64, &crate::Achieved)| {
-        let support = card.support.as_ref();
-        let supported = support.is_none_or(|support| support.supports(target));
-        SweepEntry::new(support.map(|_| target), &achieved.moments(), supported)
+    let entry = |(&target, achieved): (&Target, &crate::Achieved)| {
+        let promised = card.promised(target);
+        let supported = promised.is_none_or(|promised| promised.supported);
+        SweepEntry {
+            level: promised.and_then(|promised| promised.level),
+            promise: promised.map(|promised| promised.promise.promise),
+            ..SweepEntry::new(
+                promised.map(|promised| promised.target),
+                &achieved.moments(),
+                supported,
+            )
+        }
     };
     let entries = sweep.targets.iter().zip(&achieved).map(entry).collect();
-    Ok(Evaluation::of(entries, card.support.as_ref().map(Support::offline_target)))
+    let offline = card.offline_target().and_then(|target| card.promised(target));
+    Ok(Evaluation {
+        offline_level: offline.and_then(|offline| offline.level),
+        ..Evaluation::of(entries, offline.map(|offline| offline.target))
+    })
 }
 
 /// Whether a policy was made for a task's world.
@@ -142,7 +170,9 @@ impl SweepEntry {
     /// What the returns of a target's episodes come to.
     pub fn new(target: Option<f64>, returns: &Moments, supported: bool) -> Self {
         SweepEntry {
+            level: None,
             target,
+            promise: target,
             achieved: returns.mean,
             stderr: returns.standard_error(),
             episodes: returns.count,
@@ -160,13 +190,14 @@ impl Evaluation {
         let misses: Vec<f64> = sweep
             .iter()
             .filter(|entry| entry.supported)
-            .filter_map(|entry| Some((entry.achieved - entry.target?).abs()))
+            .filter_map(|entry| Some((entry.achieved - entry.promise.or(entry.target)?).abs()))
             .collect();
         let calibration_error =
             (!misses.is_empty()).then(|| Moments::of(misses.iter().copied()).mean);
         Evaluation {
             best_target: best.and_then(|entry| entry.target),
             best_return: best.map_or(0.0, |entry| entry.achieved),
+            offline_level: None,
             offline_target,
             offline_return: offline.map(|entry| entry.achieved),
             calibration_error,

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use esper::agent::Agent;
+use esper::condition::Target;
 use esper_data::{Cells, Moments, Seed};
 use esper_tasks::Worlds;
 
@@ -32,7 +33,7 @@ const WATCH_STEPS: usize = 256;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
     /// The targets.
-    pub targets: Vec<f64>,
+    pub targets: Vec<Target>,
     /// Episodes with each.
     pub episodes: usize,
     /// Discount factor γ of the returns, as in the labels that targets stand for.
@@ -142,7 +143,8 @@ mod tests {
     }
 
     impl Agent for Obedient {
-        fn begin(&mut self, place: usize, target: f64, _: Seed) {
+        fn begin(&mut self, place: usize, target: Target, _: Seed) {
+            let Target::Return(target) = target else { panic!("returns are asked for") };
             self.targets.resize(self.targets.len().max(place + 1), 0);
             self.targets[place] = target as u8;
         }
@@ -164,7 +166,12 @@ mod tests {
     }
 
     fn sweep(episodes: usize, discount: f64) -> Sweep {
-        Sweep { targets: vec![0.0, 1.0, 2.0], episodes, discount, seed: Seed::new(0) }
+        Sweep {
+            targets: [0.0, 1.0, 2.0].map(Target::Return).to_vec(),
+            episodes,
+            discount,
+            seed: Seed::new(0),
+        }
     }
 
     fn play(

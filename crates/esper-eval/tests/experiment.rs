@@ -174,7 +174,11 @@ fn a_policy_is_not_tried_in_a_world_of_another_version() {
     let device = esper_nn::DeviceName::Cpu.open().unwrap();
     let folder = esper::run::RunFolder::open(&path.join("rvs-mlp-0")).unwrap();
     let policy = folder.policy(&Registry::default(), &device).unwrap();
-    let ask = esper_eval::Ask { targets: Some(vec![1.0]), episodes: 10, seed: 0 };
+    let ask = esper_eval::Ask {
+        targets: Some(vec![esper::condition::Target::Return(1.0)]),
+        episodes: 10,
+        seed: 0,
+    };
     let watch = &mut |_, _| std::ops::ControlFlow::Continue(());
     esper_eval::evaluate(&policy, &task(), &ask, watch).unwrap();
     let newer = task().with_version(2);

@@ -2,7 +2,8 @@
 
 use burn::module::Module;
 use esper::actor_critic::Squash;
-use esper::agent::{Agent, Episodes, Remaining};
+use esper::agent::{Agent, Episodes};
+use esper::condition::{Target, Told};
 use esper::features::{Column, encode};
 use esper::policy::floats;
 use esper::{Error, Interface};
@@ -44,8 +45,8 @@ pub struct ActorAgent {
 }
 
 impl Agent for ActorAgent {
-    fn begin(&mut self, place: usize, target: f64, seed: Seed) {
-        self.episodes.begin(place, Remaining::new(target, 1.0), seed);
+    fn begin(&mut self, place: usize, _: Target, seed: Seed) {
+        self.episodes.begin(place, Told::Level(0.0), seed);
     }
 
     fn act(

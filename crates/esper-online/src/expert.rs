@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use esper::condition::Target;
 use esper::settings::{Config, Preset, Section};
 use esper::{Checkpoint, Monitor};
 use esper_data::{Dataset, Metadata, Moments, Seed, Space};
@@ -257,7 +258,7 @@ fn measure(
     seed: Seed,
     monitor: &dyn Monitor,
 ) -> Result<Moments, OnlineError> {
-    let fresh = Sweep { targets: vec![0.0], episodes, discount: 1.0, seed };
+    let fresh = Sweep { targets: vec![Target::Return(0.0)], episodes, discount: 1.0, seed };
     let mut worlds = task.worlds(fresh.places())?;
     let watch = |_| match monitor.stop() {
         true => ControlFlow::Break(()),

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use esper::condition::Target;
 use esper_data::{Dataset, Seed, Space, Tally};
 use esper_eval::{Sweep, rollouts};
 use esper_nn::DeviceName;
@@ -21,7 +22,12 @@ fn a_file_plays_as_the_network_did() {
     for _ in 0..12 {
         ppo.update().unwrap();
     }
-    let sweep = Sweep { targets: vec![0.0], episodes: 20_000, discount: 1.0, seed: Seed::new(1) };
+    let sweep = Sweep {
+        targets: vec![Target::Return(0.0)],
+        episodes: 20_000,
+        discount: 1.0,
+        seed: Seed::new(1),
+    };
     let go_on = |_| ControlFlow::Continue(());
     let mut worlds = task.worlds(sweep.places()).unwrap();
     let mut agent = ppo.actor().agent();

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use esper_data::{CellError, Cells, CellsRef, Rng, Seed, Space};
 
 use crate::actions::ActionHead;
+use crate::condition::{Target, Told};
 use crate::error::Error;
 
 /// An agent: acts in several episodes side by side, each in a place of its own.
@@ -14,7 +15,7 @@ use crate::error::Error;
 pub trait Agent: Send {
     /// An episode begins in a place; what was there before is over. Agents without targets ignore theirs. A target that is
     /// no number is an error when it comes to acting.
-    fn begin(&mut self, place: usize, target: f64, seed: Seed);
+    fn begin(&mut self, place: usize, target: Target, seed: Seed);
 
     /// Chooses an action for some places. `observations` are those of all places, `[places, cells]`; the actions of the
     /// chosen ones are appended in their order.
@@ -106,12 +107,20 @@ impl Remaining {
 
 /// What agents remember of the episodes they are in, by place. Memory follows the episodes, whatever their places.
 #[derive(Default)]
-pub struct Episodes(HashMap<usize, (Remaining, Rng)>);
+pub struct Episodes(HashMap<usize, Episode>);
+
+/// What agents remember of an episode.
+struct Episode {
+    told: Told,
+    rng: Rng,
+    /// Actions that were drawn so far.
+    time: u32,
+}
 
 impl Episodes {
     /// An episode begins in a place.
-    pub fn begin(&mut self, place: usize, remaining: Remaining, seed: Seed) {
-        self.0.insert(place, (remaining, seed.rng()));
+    pub fn begin(&mut self, place: usize, told: Told, seed: Seed) {
+        self.0.insert(place, Episode { told, rng: seed.rng(), time: 0 });
     }
 
     /// The episode in a place is over.
@@ -119,7 +128,7 @@ impl Episodes {
         self.0.remove(&place);
     }
 
-    fn episode(&mut self, place: usize) -> Result<&mut (Remaining, Rng), Error> {
+    fn episode(&mut self, place: usize) -> Result<&mut Episode, Error> {
         self.0
             .get_mut(&place)
             .ok_or_else(|| Error::Acting(format!("no episode has begun in place {place}")))
@@ -130,9 +139,14 @@ impl Episodes {
         places.iter().try_for_each(|&place| self.episode(place).map(|_| ()))
     }
 
-    /// What is left to be reached in some places.
+    /// Steps since the start of the episodes in some places.
+    pub fn times(&mut self, places: &[usize]) -> Result<Vec<u32>, Error> {
+        places.iter().map(|&place| Ok(self.episode(place)?.time)).collect()
+    }
+
+    /// What a policy is told in some places: what is left to be reached there, or a level.
     pub fn targets(&mut self, places: &[usize]) -> Result<Vec<f64>, Error> {
-        let target = |&place: &usize| match self.episode(place)?.0.target() {
+        let target = |&place: &usize| match self.episode(place)?.told.number() {
             target if target.is_finite() => Ok(target),
             target => Err(Error::Acting(format!("the target in place {place} is {target}"))),
         };
@@ -144,7 +158,7 @@ impl Episodes {
         if !reward.is_finite() {
             return Err(Error::Acting(format!("the reward in place {place} is {reward}")));
         }
-        self.episode(place)?.0.receive(reward);
+        self.episode(place)?.told.receive(reward);
         Ok(())
     }
 
@@ -169,7 +183,9 @@ impl Episodes {
         check_outputs(outputs)?;
         let width = outputs.len() / places.len().max(1);
         for (&place, outputs) in places.iter().zip(outputs.chunks_exact(width.max(1))) {
-            draw(outputs, &mut self.episode(place)?.1);
+            let episode = self.episode(place)?;
+            draw(outputs, &mut episode.rng);
+            episode.time += 1;
         }
         Ok(())
     }
@@ -207,7 +223,7 @@ mod tests {
     fn a_target_that_grows_without_limit_stays_a_number() {
         for (target, most) in [(1.0, f64::MAX), (-1.0, f64::MIN)] {
             let mut episodes = Episodes::default();
-            episodes.begin(0, Remaining::new(target, 0.5), Seed::new(0));
+            episodes.begin(0, Told::Remaining(Remaining::new(target, 0.5)), Seed::new(0));
             (0..2_000).for_each(|_| episodes.reward(0, 0.0).unwrap());
             assert_eq!(episodes.targets(&[0]).unwrap(), [most]);
         }
@@ -216,7 +232,7 @@ mod tests {
     #[test]
     fn places_may_be_any_numbers() {
         let mut episodes = Episodes::default();
-        episodes.begin(usize::MAX, Remaining::new(1.0, 1.0), Seed::new(0));
+        episodes.begin(usize::MAX, Told::Remaining(Remaining::new(1.0, 1.0)), Seed::new(0));
         assert_eq!(episodes.targets(&[usize::MAX]).unwrap(), [1.0]);
         let space = Space::Box { shape: vec![3], bounds: None };
         let (seen, actions) = (Cells::Float(vec![0.0; 6]), Cells::Float(Vec::new()));
@@ -231,7 +247,7 @@ mod tests {
     #[test]
     fn places_without_an_episode_are_errors() {
         let mut episodes = Episodes::default();
-        episodes.begin(1, Remaining::new(0.0, 1.0), Seed::new(0));
+        episodes.begin(1, Told::Remaining(Remaining::new(0.0, 1.0)), Seed::new(0));
         assert!(episodes.reward(0, 1.0).is_err() && episodes.reward(7, 1.0).is_err());
         episodes.reward(1, 1.0).unwrap();
         episodes.end(1);

@@ -1,7 +1,7 @@
 //! What networks see of observations and actions: one-hot features for categories, standardised numbers otherwise.
 
 use burn::tensor::{Tensor, TensorData};
-use esper_data::{CellsRef, Moments, Space};
+use esper_data::{CellsRef, Dataset, Moments, Space};
 use esper_nn::{Device, RowsIn, SparseRows};
 use serde::{Deserialize, Serialize};
 
@@ -119,15 +119,26 @@ impl Encoding {
         !matches!(self.space, Space::Box { .. })
     }
 
+    /// The features of one observation of a data set.
+    pub(crate) fn features(&self, data: &Dataset, row: usize) -> Vec<f32> {
+        let mut features = vec![0.0; self.width()];
+        self.write(data.observations().view(), row, &mut features);
+        features
+    }
+
+    fn write(&self, cells: CellsRef<'_>, row: usize, features: &mut [f32]) {
+        self.space.encode(cells, row, features);
+        for (feature, scale) in features.iter_mut().zip(&self.scaling) {
+            *feature = scale.apply(f64::from(*feature));
+        }
+    }
+
     /// The chosen values as a dense matrix: `[rows, width]`.
     pub fn dense(&self, cells: CellsRef<'_>, rows: &[usize], device: &Device) -> Tensor<2> {
         let width = self.width();
         let mut features = vec![0.0; rows.len() * width];
         for (&row, features) in rows.iter().zip(features.chunks_exact_mut(width)) {
-            self.space.encode(cells, row, features);
-            for (feature, scale) in features.iter_mut().zip(&self.scaling) {
-                *feature = scale.apply(f64::from(*feature));
-            }
+            self.write(cells, row, features);
         }
         Tensor::from_data(TensorData::new(features, [rows.len(), width]), device)
     }

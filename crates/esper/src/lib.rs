@@ -30,7 +30,7 @@
 //! // Ask for a return of 1, and see what it does.
 //! let mut agent = policy.agent();
 //! let mut actions = esper_data::Cells::Byte(Vec::new());
-//! agent.begin(0, 1.0, Seed::new(0));
+//! agent.begin(0, esper::condition::Target::Return(1.0), Seed::new(0));
 //! agent.act((&[0u8]).into(), &[0], &mut actions)?;
 //! assert_eq!(actions.category(0), 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -46,6 +46,7 @@ pub use serde as __serde;
 pub mod actions;
 pub mod actor_critic;
 pub mod agent;
+pub mod condition;
 mod error;
 pub mod features;
 #[cfg(test)]

@@ -129,7 +129,7 @@ impl StepRows {
 }
 
 /// Time as an input of networks: steps since the start of an episode, as a share of those of the longest one.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Clock {
     longest: f32,
 }
@@ -138,6 +138,11 @@ pub(crate) struct Clock {
 const CUT_SHARE: f64 = 0.01;
 
 impl Clock {
+    /// Whether it makes sense; one that was read from a file may not.
+    pub(crate) fn is_sound(self) -> bool {
+        self.longest.is_finite() && self.longest >= 1.0
+    }
+
     /// The clock of a data set.
     pub(crate) fn of(data: &Dataset) -> Self {
         let longest = (0..data.episodes()).map(|episode| data.length(episode)).max();

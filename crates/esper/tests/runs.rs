@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use esper::condition::Target;
 use esper::methods::cql::{CqlConfig, CqlContinuousConfig};
 use esper::methods::esper::{ClusterConfig, ReturnsConfig};
 use esper::methods::labels::FromFile;
@@ -251,7 +252,9 @@ fn actions(policy: &Policy, target: f64) -> Cells {
     let mut agent = policy.agent();
     let states = Cells::Byte([0, 1, 2, 3].repeat(50));
     let places: Vec<usize> = (0..200).collect();
-    places.iter().for_each(|&place| agent.begin(place, target, Seed::new(0).indexed(place as u64)));
+    places.iter().for_each(|&place| {
+        agent.begin(place, Target::Return(target), Seed::new(0).indexed(place as u64));
+    });
     let mut actions = Cells::Byte(Vec::new());
     agent.act(states.view(), &places, &mut actions).unwrap();
     actions
@@ -354,7 +357,7 @@ fn acting_refuses_what_makes_no_sense() {
         let policy = Policy::load(&path, &Registry::default(), &cpu()).unwrap();
         let mut agent = policy.agent();
         // A place that nobody can have an observation for takes no memory.
-        agent.begin(usize::MAX, 1.0, Seed::new(0));
+        agent.begin(usize::MAX, Target::Return(1.0), Seed::new(0));
         let mut actions = Cells::Byte(Vec::new());
         let mut problem = |seen: CellsRef<'_>, places: &[usize], actions: &mut Cells| {
             agent.act(seen, places, actions).unwrap_err().to_string()
@@ -372,7 +375,7 @@ fn acting_refuses_what_makes_no_sense() {
         assert!(problem((&[0u8, 0]).into(), &[1, 0, 1], &mut actions).contains("twice"));
         agent.act((&[0u8]).into(), &[], &mut actions).unwrap();
         assert!(actions.is_empty(), "nothing was chosen");
-        agent.begin(0, 1.0, Seed::new(0));
+        agent.begin(0, Target::Return(1.0), Seed::new(0));
         agent.act((&[0u8]).into(), &[0], &mut actions).unwrap();
         assert_eq!(actions.len(), 1);
         assert!(agent.reward(0, f32::NAN).is_err());
@@ -380,7 +383,7 @@ fn acting_refuses_what_makes_no_sense() {
         assert!(agent.act((&[0u8]).into(), &[0], &mut actions).is_err());
         assert!(agent.reward(0, 1.0).is_err());
         if method != "cql" {
-            agent.begin(0, f64::NAN, Seed::new(0));
+            agent.begin(0, Target::Return(f64::NAN), Seed::new(0));
             let target = agent.act((&[0u8]).into(), &[0], &mut actions).unwrap_err().to_string();
             assert!(target.contains("target in place 0 is NaN"), "{target}");
         }
@@ -406,8 +409,8 @@ fn observations_far_outside_are_errors() {
         let places: Vec<usize> = (0..20).collect();
         for &place in &places {
             let seed = Seed::new(0).indexed(place as u64);
-            agent.begin(place, 1.0, seed);
-            unharmed.begin(place, 1.0, seed);
+            agent.begin(place, Target::Return(1.0), seed);
+            unharmed.begin(place, Target::Return(1.0), seed);
         }
         // Beyond the context of the transformer, so that its window is full, too.
         for time in 0..12 {
@@ -528,9 +531,9 @@ fn noise_drowns_labels() {
         plan.config = plan.config.with(noisy).unwrap();
         let mut agent = plan.train(&data, &Unwatched).unwrap().learned.policy.agent();
         let places: Vec<usize> = (0..200).collect();
-        places
-            .iter()
-            .for_each(|&place| agent.begin(place, 1.0, Seed::new(0).indexed(place as u64)));
+        places.iter().for_each(|&place| {
+            agent.begin(place, Target::Return(1.0), Seed::new(0).indexed(place as u64));
+        });
         let mut actions = Cells::Byte(Vec::new());
         agent.act(Cells::Byte(vec![0; 200]).view(), &places, &mut actions).unwrap();
         (0..200).filter(|&at| actions.view().category(at) == 1).count()
@@ -617,7 +620,7 @@ fn real_observations_and_actions_are_learned() {
         let mut agent = outcome.learned.policy.agent();
         for (target, factor) in [(1.0, 2.0), (0.0, -1.0)] {
             let states = Cells::Float(vec![-0.5, 7.0, 0.25, 7.0]);
-            (0..2).for_each(|place| agent.begin(place, target, Seed::new(0)));
+            (0..2).for_each(|place| agent.begin(place, Target::Return(target), Seed::new(0)));
             let mut actions = Cells::Float(Vec::new());
             agent.act(states.view(), &[0, 1], &mut actions).unwrap();
             for (place, state) in [-0.5f32, 0.25].into_iter().enumerate() {
@@ -662,7 +665,7 @@ fn values_of_real_actions_are_learned() {
     let acted = |policy: &Policy| {
         let mut acted = Cells::Float(Vec::new());
         let (seen, mut agent) = (Cells::Float(vec![-0.8, 0.0, 0.8]), policy.agent());
-        (0..3).for_each(|place| agent.begin(place, 0.0, Seed::new(0)));
+        (0..3).for_each(|place| agent.begin(place, Target::Return(0.0), Seed::new(0)));
         agent.act(seen.view(), &[0, 1, 2], &mut acted).unwrap();
         acted
     };

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use esper::Registry;
+use esper::condition::{Condition, Target};
 use esper::run::RunFolder;
 use esper_eval::text::number;
 use esper_eval::{Ask, Evaluation, evaluate};
 use esper_tasks::task;
 use serde::Serialize;
 
-use super::parse::{parse_episodes, parse_target};
+use super::parse::{parse_episodes, parse_level, parse_target};
 use crate::output::{Failure, Output, failure, table};
 use crate::progress::{TrainingLine, catch_interrupts};
 
@@ -23,6 +24,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "A,B,C", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_target)]
     targets: Option<Vec<f64>>,
 
+    /// Ask for these levels, from 0 to 1: 0.9 is what is better than nine tenths of all that was seen from the same start
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',', value_parser = parse_level, conflicts_with = "targets")]
+    levels: Option<Vec<f64>>,
+
     /// Episodes with each target [default: enough for the task's luck]
     #[arg(long, value_name = "N", value_parser = parse_episodes)]
     episodes: Option<usize>,
@@ -32,6 +37,16 @@ pub(crate) struct Arguments {
     seed: u64,
 }
 
+impl Arguments {
+    /// What is asked for, if anything is.
+    fn asked(&self) -> Option<Vec<Target>> {
+        let returns = self.targets.iter().flatten().map(|&target| Target::Return(target));
+        let levels = self.levels.iter().flatten().map(|&level| Target::Level(level));
+        let asked: Vec<Target> = returns.chain(levels).collect();
+        (!asked.is_empty()).then_some(asked)
+    }
+}
+
 /// The JSON of the command.
 #[derive(Serialize)]
 struct Evaluated {
@@ -39,6 +54,7 @@ struct Evaluated {
     task: String,
     method: String,
     policy: Option<String>,
+    condition: Condition,
     #[serde(flatten)]
     evaluation: Evaluation,
 }
@@ -57,14 +73,15 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         ))
     })?;
     let policy = folder.policy(&Registry::default(), &output.device()?).map_err(failed)?;
-    if arguments.targets.is_some() && policy.card().support.is_none() {
+    let asked = arguments.asked();
+    if asked.is_some() && policy.card().support.is_none() {
         return Err(Failure::misuse(format!(
-            "{} cannot be asked for a return; leave out --targets",
+            "{} cannot be asked for a return; leave out --targets and --levels",
             manifest.method
         )));
     }
     let ask = Ask {
-        targets: arguments.targets.clone(),
+        targets: asked.clone(),
         episodes: arguments.episodes.unwrap_or_else(|| task.episodes()),
         seed: arguments.seed,
     };
@@ -76,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let outside: Vec<String> = evaluation
         .sweep
         .iter()
-        .filter(|entry| !entry.supported && arguments.targets.is_some())
+        .filter(|entry| !entry.supported && asked.is_some())
         .filter_map(|entry| entry.target.map(number))
         .collect();
     if !outside.is_empty() {
@@ -90,6 +107,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         task: task.name().to_owned(),
         method: manifest.method,
         policy: manifest.policy,
+        condition: policy.card().condition,
         evaluation,
     };
     output.result(&evaluated, || text(&evaluated))
@@ -97,22 +115,33 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
 
 fn text(evaluated: &Evaluated) -> String {
     let Evaluated { evaluation, .. } = evaluated;
-    let mut rows =
-        vec![["target", "achieved", "± stderr", "supported"].map(str::to_owned).to_vec()];
+    let by_level = evaluated.condition == Condition::Level;
+    let asked = if by_level { ["level", "promise"] } else { ["", "target"] };
+    let heading = [asked[0], asked[1], "achieved", "± stderr", "supported"];
+    let shown = usize::from(!by_level);
+    let mut rows = vec![heading[shown..].iter().map(|&word| word.to_owned()).collect()];
     rows.extend(evaluation.sweep.iter().map(|entry| {
         let supported = if entry.supported { "yes" } else { "" };
-        vec![
-            entry.target.map_or("-".to_owned(), number),
+        let level = by_level.then(|| entry.level.map_or("-".to_owned(), number));
+        let promised = entry.promise.filter(|_| by_level).or(entry.target);
+        let mut row: Vec<String> = level.into_iter().collect();
+        row.extend([
+            promised.map_or("-".to_owned(), number),
             format!("{:.3}", entry.achieved),
             format!("{:.3}", entry.stderr),
             supported.to_owned(),
-        ]
+        ]);
+        row
     }));
     let mut text = format!("{} on {}\n\n{}", evaluated.method, evaluated.task, table(&rows));
     let mut line = |name: &str, value: String| text += &format!("\n  {name:<18} {value}");
     line("best of these", number(evaluation.best_return));
     if let (Some(target), Some(achieved)) = (evaluation.offline_target, evaluation.offline_return) {
-        line("chosen offline", format!("{} (asked for {})", number(achieved), number(target)));
+        let asked = match evaluation.offline_level {
+            Some(level) => format!("level {}, which promises {}", number(level), number(target)),
+            None => format!("asked for {}", number(target)),
+        };
+        line("chosen offline", format!("{} ({asked})", number(achieved)));
     }
     if let Some(error) = evaluation.calibration_error {
         line("calibration error", format!("{} over supported targets", number(error)));

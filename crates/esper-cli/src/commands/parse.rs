@@ -105,6 +105,13 @@ pub(super) fn parse_fraction(text: &str) -> Result<f64, String> {
     }
 }
 
+pub(super) fn parse_level(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(level) if (0.0..=1.0).contains(&level) => Ok(level),
+        _ => Err("not a level from 0 to 1".to_owned()),
+    }
+}
+
 pub(super) fn parse_target(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(target) if target.is_finite() => Ok(target),

@@ -100,7 +100,7 @@ fn experiment(arguments: &Arguments, output: &Output) -> Result<Experiment, Fail
     let build = || {
         let mut experiment = Experiment::new(arguments.task)
             .with_preset(settings.preset.into())
-            .with_settings(document.as_deref(), &settings.set)
+            .with_settings(document.as_deref(), settings.pairs())
             .with_policy(&settings.policy)?
             .with_seeds(arguments.seeds)
             .with_tensorboard(settings.tensorboard)

@@ -23,13 +23,18 @@ pub(super) struct Settings {
     #[arg(long, value_enum, default_value_t = PresetName::Quick)]
     pub(super) preset: PresetName,
 
+    /// What a policy is told: `return` is what is left to collect, as in the paper; `level` is where a behaviour stands among
+    /// those that were seen from the same start
+    #[arg(long, value_enum, value_name = "C")]
+    condition: Option<ConditionName>,
+
     /// Change settings by a TOML file, as a run folder's config.toml
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// Change one setting, as in cluster.beta_act=0.02; repeat for more
     #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub(super) set: Vec<String>,
+    set: Vec<String>,
 
     #[arg(long, help = policy_help(), value_name = "P", value_parser = parse_policy, default_value = "mlp")]
     pub(super) policy: String,
@@ -37,6 +42,12 @@ pub(super) struct Settings {
     /// Also write what is measured while training as event files for TensorBoard, into the folder of every run
     #[arg(long)]
     pub(super) tensorboard: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ConditionName {
+    Return,
+    Level,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -55,6 +66,15 @@ impl From<PresetName> for Preset {
 }
 
 impl Settings {
+    /// Settings that are changed, as `key=value`.
+    pub(super) fn pairs(&self) -> Vec<String> {
+        let condition = self.condition.map(|condition| match condition {
+            ConditionName::Return => "condition=return",
+            ConditionName::Level => "condition=level",
+        });
+        condition.into_iter().map(str::to_owned).chain(self.set.iter().cloned()).collect()
+    }
+
     /// The TOML file, if there is one.
     pub(super) fn document(&self) -> Result<Option<String>, Failure> {
         let Some(path) = &self.config else { return Ok(None) };

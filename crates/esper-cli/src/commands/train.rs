@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use esper::Registry;
+use esper::condition::Promise;
 use esper::methods::labels::FromFile;
 use esper::methods::{Findings, Method};
 use esper::run::{DataId, Plan, RunOptions, Summary};
@@ -14,7 +15,7 @@ use serde::Serialize;
 
 use super::parse::{method_help, parse_method};
 use super::settings::Settings;
-use crate::output::{Failure, Output, failure, wrapped};
+use crate::output::{Failure, Output, failure, table, wrapped};
 use crate::progress::{TrainingLine, catch_interrupts};
 
 #[derive(clap::Args)]
@@ -73,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let task = id.task.as_deref().and_then(task);
     let document = settings.document()?;
     let config = default_config(&registry, settings.preset.into(), task)
-        .and_then(|config| Ok(config.changed(document.as_deref(), &settings.set)?))
+        .and_then(|config| Ok(config.changed(document.as_deref(), &settings.pairs())?))
         .map_err(Failure::misuse)?;
     let policy = registry.policy(&settings.policy).map_err(Failure::misuse)?;
     let plan = Plan::of(method, policy, config).with_seed(*seed).with_device(output.device()?);
@@ -105,11 +106,31 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         let seconds = number((trained.summary.train_seconds * 10.0).round() / 10.0);
         let mut text = format!("{} in {seconds} s\n\n", trained.path);
         text += &findings_text(&trained.summary.findings);
+        text += &promises_text(&trained.summary);
         if task.is_some() {
             text += &format!("\nSee what it achieves:  esper eval {}\n", trained.path);
         }
         text
     })
+}
+
+/// What levels promise, in lines; nothing where no levels are told.
+fn promises_text(summary: &Summary) -> String {
+    if summary.promises.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["level", "promise", "from", "to"].map(str::to_owned).to_vec()];
+    let shown = summary.promises.iter().filter(|promise| {
+        let twentieths = (promise.level * 20.0).round() as u32;
+        twentieths.is_multiple_of(4) || [1, 19].contains(&twentieths)
+    });
+    rows.extend(shown.map(|Promise { level, promise, low, high }| {
+        vec![number(*level), format!("{promise:.3}"), format!("{low:.3}"), format!("{high:.3}")]
+    }));
+    let chosen = summary.offline_level.map_or(String::new(), |level| {
+        format!("\n  chosen from the data alone: level {}\n", number(level))
+    });
+    format!("\n{}{chosen}", table(&rows))
 }
 
 /// Where a value begins, behind its name.

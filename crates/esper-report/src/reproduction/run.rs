@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esper::Registry;
+use esper::condition::Target;
 use esper::run::RunFolder;
 use esper::settings::Preset;
 use esper_data::write_json;
@@ -299,7 +300,8 @@ impl Reproducer<'_> {
         for seed in 0..self.seeds {
             let run = RunFolder::open(&folder.join(run_name("rvs", Some(GAMBLING.policy), seed)))?;
             let policy = run.policy(&Registry::default(), &self.device)?;
-            let targets = FIGURE_1_TRUTH.iter().map(|(target, _)| *target).collect();
+            let targets =
+                FIGURE_1_TRUTH.iter().map(|(target, _)| Target::Return(*target)).collect();
             let ask = Ask { targets: Some(targets), episodes, seed };
             let watch = &mut |_, _| match self.observer.stop() {
                 true => ControlFlow::Break(()),

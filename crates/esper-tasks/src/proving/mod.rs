@@ -3,7 +3,7 @@
 //! `mdp-17` is the finite world that follows from seed 17: few states, chance in what follows, some of it kind and some of it not,
 //! starts that are drawn or fixed, rewards at the end or on the way, and behaviours of several qualities. It is solved exactly by
 //! dynamic programming: [`truth`] says what every behaviour is worth from every start, what the best of them would get, and
-//! what the optimum is. Beside them are a few that a person recognises: [`windy-grid`](named), `queue`, `treatment`, and
+//! what the optimum is. Beside them are a few that a person recognises: `windy-grid`, `queue`, `treatment`, and
 //! `drift`, with real-valued observations and actions.
 //!
 //! ```

@@ -17,9 +17,10 @@ use esper_data::{Dataset, Seed, check_name};
 use esper_nn::Device;
 
 use self::esper::Clusters;
+use crate::condition::{Condition, Conditioned, Promise};
 use crate::error::Error;
 use crate::policy::{Loader, Policy, PolicyKind, PolicyOrigin, Support, TrainingSet};
-use crate::settings::{Config, Section};
+use crate::settings::{Config, General, Section};
 use crate::training::Monitor;
 use crate::trajectories::{Interface, Split, StepRows};
 
@@ -221,11 +222,19 @@ impl Context<'_> {
         let data = self.data;
         labels.check(data)?;
         let everything: Vec<usize> = (0..data.episodes()).collect();
+        let episodes = labels.episodes.as_deref().unwrap_or(&everything);
+        let conditioned = match self.config.get::<General>()?.condition {
+            Condition::Level if has_targets => {
+                Conditioned::on_levels(&labels.values, self, episodes)
+            }
+            _ => Conditioned::on_labels(&labels.values, data, episodes),
+        };
         let set = TrainingSet {
             data,
             interface: self.interface,
             labels: &labels.values,
-            episodes: labels.episodes.as_deref().unwrap_or(&everything),
+            conditioned: &conditioned,
+            episodes,
             discount: self.discount,
             has_targets,
         };
@@ -321,6 +330,12 @@ pub struct Learned {
 }
 
 impl Learned {
+    /// What levels promise, if the policy is told levels.
+    pub fn promises(&self) -> Vec<Promise> {
+        let levels = self.policy.card().levels.as_ref();
+        levels.map_or(Vec::new(), |levels| levels.promises.all().to_vec())
+    }
+
     /// Which targets the policy can be asked for, if it can be asked.
     pub fn support(&self) -> Option<&Support> {
         self.policy.card().support.as_ref()

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{LabelInput, Network, Support};
 use crate::Registry;
-use crate::agent::Agent;
+use crate::agent::{Agent, Remaining};
+use crate::condition::{Condition, Levels, Promise, Target, Told};
 use crate::error::{BoxedError, Error};
 use crate::settings::Settings;
 use crate::trajectories::Interface;
@@ -42,8 +43,14 @@ pub struct PolicyCard {
     pub origin: PolicyOrigin,
     /// How observations and actions enter it: spaces and encodings.
     pub interface: Interface,
-    /// How labels enter it, if they do.
+    /// What it is told.
+    #[serde(default)]
+    pub condition: Condition,
+    /// How what it is told enters it, if it is told anything.
     pub labels: Option<LabelInput>,
+    /// What levels are worth, for a policy that is told levels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Levels>,
     /// Which targets it can be asked for, if it can be asked.
     pub support: Option<Support>,
     /// Discount factor γ that targets stand for.
@@ -96,7 +103,9 @@ impl PolicyCard {
             kind: kind.to_owned(),
             origin: origin.clone(),
             interface: interface.clone(),
+            condition: Condition::Return,
             labels: None,
+            levels: None,
             support: None,
             discount,
             network: serde_json::to_value(network).expect("sizes can always be written"),
@@ -110,7 +119,90 @@ impl PolicyCard {
             return Err(format!("the discount factor is {}", self.discount));
         }
         self.labels.as_ref().map_or(Ok(()), LabelInput::check)?;
+        self.levels.as_ref().map_or(Ok(()), Levels::check)?;
+        if (self.condition == Condition::Level) != self.levels.is_some() {
+            return Err(
+                "it is told levels and knows none, or knows some and is not told".to_owned()
+            );
+        }
         self.support.as_ref().map_or(Ok(()), Support::check)
+    }
+}
+
+impl PolicyCard {
+    /// What is told in an episode that is asked for a target. Levels that are asked of a policy that is told returns are quantiles of
+    /// first labels; returns that are asked of one that is told levels are the levels that promise them.
+    pub fn told(&self, target: Target) -> Told {
+        let remaining = |target: f64| Told::Remaining(Remaining::new(target, self.discount));
+        match (&self.levels, target) {
+            (Some(_), Target::Level(level)) => Told::Level(level),
+            (Some(levels), Target::Return(target)) => match target.is_finite() {
+                true => Told::Level(levels.promises.level_of(target)),
+                false => Told::Level(target),
+            },
+            (None, Target::Return(target)) => remaining(target),
+            (None, Target::Level(level)) => {
+                remaining(self.support.as_ref().map_or(0.0, |support| support.quantile(level)))
+            }
+        }
+    }
+}
+
+/// What the data says about a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Promised {
+    /// The level, where levels are told or asked for.
+    pub level: Option<f64>,
+    /// The average return that is asked for.
+    pub target: f64,
+    /// What is promised, from where to where with nine chances of ten; without levels, the target itself.
+    pub promise: Promise,
+    /// Whether the data speaks about it.
+    pub supported: bool,
+}
+
+impl PolicyCard {
+    /// What is promised for a target; `None` if the policy cannot be asked.
+    pub fn promised(&self, target: Target) -> Option<Promised> {
+        let support = self.support.as_ref()?;
+        let Some(Levels { promises, .. }) = &self.levels else {
+            let (level, target) = match target {
+                Target::Return(target) => (None, target),
+                Target::Level(level) => (Some(level), support.quantile(level)),
+            };
+            let promise = Promise { level: f64::NAN, promise: target, low: target, high: target };
+            return Some(Promised { level, target, promise, supported: support.supports(target) });
+        };
+        let (level, target, within) = match target {
+            Target::Level(level) => {
+                (level, promises.of_level(level).promise, (0.0..=1.0).contains(&level))
+            }
+            Target::Return(target) => {
+                let level = promises.level_of(target);
+                let nearest = promises.of_level(level).promise;
+                (level, target, (nearest - target).abs() <= 1e-6 * (1.0 + target.abs()))
+            }
+        };
+        let promise = promises.of_level(level);
+        Some(Promised { level: Some(level), target, promise, supported: within })
+    }
+
+    /// What is asked for where nobody says: chosen from the data alone. `None` if the policy cannot be asked.
+    pub fn offline_target(&self) -> Option<Target> {
+        let support = self.support.as_ref()?;
+        Some(match &self.levels {
+            Some(levels) => Target::Level(levels.promises.offline_level()),
+            None => Target::Return(support.offline_target()),
+        })
+    }
+
+    /// What a sweep asks for.
+    pub fn sweep(&self) -> Vec<Target> {
+        match (&self.support, &self.levels) {
+            (None, _) => Vec::new(),
+            (_, Some(levels)) => levels.promises.sweep().into_iter().map(Target::Level).collect(),
+            (Some(support), None) => support.sweep().into_iter().map(Target::Return).collect(),
+        }
     }
 }
 
@@ -156,13 +248,13 @@ impl Policy {
     /// impossible, a kind that nobody knows.
     ///
     /// ```no_run
-    /// use esper::{Registry, policy::Policy};
+    /// use esper::{Registry, condition::Target, policy::Policy};
     /// use esper_data::{Cells, Seed};
     ///
     /// let device = esper_nn::DeviceName::Cpu.open()?;
     /// let policy = Policy::load("policy.safetensors".as_ref(), &Registry::default(), &device)?;
     /// let mut agent = policy.agent();
-    /// agent.begin(0, 1.0, Seed::new(0)); // in place 0, asked for a return of 1
+    /// agent.begin(0, Target::Return(1.0), Seed::new(0)); // in place 0, asked for a return of 1
     /// let mut actions = Cells::Byte(Vec::new());
     /// agent.act((&[0u8]).into(), &[0], &mut actions)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

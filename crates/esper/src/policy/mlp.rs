@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use burn::module::Module;
+use burn::tensor::Tensor;
 use esper_data::{Cells, CellsRef, Rng, Seed};
-use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, to_safetensors_with};
+use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, RowsIn, to_safetensors_with};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
@@ -14,13 +15,15 @@ use serde::{Deserialize, Serialize};
 use super::{
     Loader, Network, Policy, PolicyCard, PolicyFile, PolicyKind, TrainingSet, column, floats,
 };
-use crate::agent::{Agent, Episodes, Remaining};
+use crate::agent::{Agent, Episodes};
+use crate::condition::Target;
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::Context;
+use crate::methods::esper::TimeInput;
 use crate::settings::Section;
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
-use crate::trajectories::{Interface, StepRows};
+use crate::trajectories::{Clock, Interface, StepRows};
 
 crate::settings! {
     /// Phase 3 as an MLP: a policy that sees state and label.
@@ -49,6 +52,9 @@ crate::settings! {
         /// gaps between them; noise lets a policy make sense of targets in those gaps, and in states where labels are
         /// lower.
         label_noise: f64 = 0.0, within: 0.0..=1e9;
+        /// Time as an input: whether the policy sees the steps since the start, `never`, `always`, or `auto`: where it is told
+        /// levels and episodes are cut.
+        time: TimeInput = TimeInput::Auto, paper: TimeInput::Never;
     }
 }
 
@@ -60,6 +66,9 @@ pub struct MlpKind;
 struct Sizes {
     hidden: usize,
     layers: usize,
+    /// Where time is an input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    clock: Option<Clock>,
 }
 
 const NAME: &str = "mlp";
@@ -95,17 +104,21 @@ fn load(file: &PolicyFile, device: &Device) -> Result<Arc<dyn Network>, Error> {
     if file.card.labels.is_none() {
         return Err(file.problem("its card says nothing of labels"));
     }
-    let Sizes { hidden, layers } = sizes;
+    let Sizes { hidden, layers, clock } = sizes;
+    if clock.is_some_and(|clock| !clock.is_sound()) {
+        return Err(file.problem("its clock makes no sense"));
+    }
     file.check(&MlpPolicyConfig { hidden, layers, ..MlpPolicyConfig::default() })?;
     let config = network(sizes, 0.0, &file.card.interface);
     file.expect_parameters(config.parameters())?;
     let blank = config.init(&device.clone().autodiff(), &mut Seed::new(0).rng());
-    Ok(Arc::new(MlpNetwork { mlp: file.fill(blank)?, device: device.clone() }))
+    Ok(Arc::new(MlpNetwork { mlp: file.fill(blank)?, sizes, device: device.clone() }))
 }
 
-/// State features, then the label.
+/// State features, then what is told, then the time.
 fn network(sizes: Sizes, dropout: f64, interface: &Interface) -> MlpConfig {
-    MlpConfig::new(interface.observation.width() + 1, interface.action.outputs())
+    let inputs = interface.observation.width() + 1 + usize::from(sizes.clock.is_some());
+    MlpConfig::new(inputs, interface.action.outputs())
         .with_hidden(sizes.hidden)
         .with_layers(sizes.layers)
         .with_dropout(dropout)
@@ -115,7 +128,7 @@ fn network(sizes: Sizes, dropout: f64, interface: &Interface) -> MlpConfig {
 pub struct MlpLearner<'a> {
     set: &'a TrainingSet<'a>,
     rows: StepRows,
-    labels: Vec<f32>,
+    sizes: Sizes,
     config: MlpPolicyConfig,
     device: Device,
     seed: Seed,
@@ -132,8 +145,13 @@ impl<'a> MlpLearner<'a> {
     ) -> Self {
         let device = device.clone().autodiff();
         let seed = seed.named("policy");
-        let input = set.label_input();
-        let sizes = Sizes { hidden: config.hidden, layers: config.layers };
+        let matters = set.conditioned.levels.is_some() && Clock::matters(set.data);
+        let clock = match config.time {
+            TimeInput::Never => None,
+            TimeInput::Auto if !matters => None,
+            TimeInput::Auto | TimeInput::Always => Some(Clock::of(set.data)),
+        };
+        let sizes = Sizes { hidden: config.hidden, layers: config.layers, clock };
         let mut rng: Rng = seed.named("initialisation").rng();
         let mlp = network(sizes, config.dropout, set.interface).init(&device, &mut rng);
         let optimizer = AdamWConfig::new()
@@ -143,7 +161,7 @@ impl<'a> MlpLearner<'a> {
         MlpLearner {
             set,
             rows: StepRows::of_episodes(set.data, set.episodes),
-            labels: set.labels.iter().map(|&label| input.apply(f64::from(label))).collect(),
+            sizes,
             config: config.clone(),
             device,
             seed,
@@ -153,26 +171,28 @@ impl<'a> MlpLearner<'a> {
 
     /// What was learned.
     pub fn policy(self, context: &Context<'_>) -> Policy {
-        let MlpPolicyConfig { hidden, layers, .. } = self.config;
-        let card = self.set.card(NAME, &Sizes { hidden, layers }, self.set.label_input(), context);
-        let (mlp, device) = (self.mlp.into_module(), context.device.clone());
-        Policy::new(card, MlpNetwork { mlp, device })
+        let card = self.set.card(NAME, &self.sizes, context);
+        let (mlp, sizes, device) = (self.mlp.into_module(), self.sizes, context.device.clone());
+        Policy::new(card, MlpNetwork { mlp, sizes, device })
     }
 }
 
 impl Learner for MlpLearner<'_> {
     fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
-        let TrainingSet { data, interface, .. } = *self.set;
+        let TrainingSet { data, interface, conditioned, .. } = *self.set;
         let seed = self.seed.indexed(step as u64);
         let drawn = self.rows.draw(self.config.batch, &mut seed.rng());
-        let mut labels: Vec<f32> = drawn.steps.iter().map(|&step| self.labels[step]).collect();
+        // Equal labels take up all of the ranks that they share.
+        let mut ranks = seed.named("ranks").rng();
+        let told = |&step: &usize| conditioned.told(step, ranks.random());
+        let mut labels: Vec<f32> = drawn.steps.iter().map(told).collect();
         if self.config.label_noise > 0.0 {
             let (mut rng, scale) = (seed.named("labels").rng(), self.config.label_noise as f32);
             let noisy = |label: &mut f32| *label += scale * rng.sample::<f32, _>(StandardNormal);
             labels.iter_mut().for_each(noisy);
         }
         let states = interface.states(data, &drawn.observations, &self.device);
-        let input = states.with(column(labels, &self.device));
+        let input = with_time(states, column(labels, &self.device), self.sizes.clock, &drawn.times);
         let noise = &mut Noise::new(seed.named("noise").value());
         let outputs = self.mlp.module().forward(input, noise);
         let taken = interface.taken(data, &drawn.steps, &self.device);
@@ -187,8 +207,19 @@ impl Learner for MlpLearner<'_> {
     }
 }
 
+/// States, what is told, and the time where it is an input.
+fn with_time(states: RowsIn, told: Tensor<2>, clock: Option<Clock>, times: &[u32]) -> RowsIn {
+    let device = told.device();
+    let rows = states.with(told);
+    match clock {
+        Some(clock) => rows.with(clock.column(times, &device)),
+        None => rows,
+    }
+}
+
 struct MlpNetwork {
     mlp: Mlp,
+    sizes: Sizes,
     device: Device,
 }
 
@@ -200,6 +231,7 @@ impl Network for MlpNetwork {
     fn agent(&self, card: &PolicyCard) -> Box<dyn Agent> {
         Box::new(MlpAgent {
             mlp: self.mlp.valid(),
+            clock: self.sizes.clock,
             device: self.device.clone(),
             card: card.clone(),
             episodes: Episodes::default(),
@@ -210,14 +242,15 @@ impl Network for MlpNetwork {
 /// Acts as the policy says.
 struct MlpAgent {
     mlp: Mlp,
+    clock: Option<Clock>,
     device: Device,
     card: PolicyCard,
     episodes: Episodes,
 }
 
 impl Agent for MlpAgent {
-    fn begin(&mut self, place: usize, target: f64, seed: Seed) {
-        self.episodes.begin(place, Remaining::new(target, self.card.discount), seed);
+    fn begin(&mut self, place: usize, target: Target, seed: Seed) {
+        self.episodes.begin(place, self.card.told(target), seed);
     }
 
     fn act(
@@ -233,7 +266,8 @@ impl Agent for MlpAgent {
         let asked = self.episodes.targets(places)?;
         let asked = asked.into_iter().map(|target| labels.apply(target)).collect();
         let seen = Column { encoding: &interface.observation, cells: observations, rows: places };
-        let input = encode(&[seen], &self.device).with(column(asked, &self.device));
+        let (states, told) = (encode(&[seen], &self.device), column(asked, &self.device));
+        let input = with_time(states, told, self.clock, &self.episodes.times(places)?);
         let outputs = floats(self.mlp.forward(input, &mut Noise::new(0)));
         self.episodes.draw(&interface.action, &outputs, places, actions)
     }

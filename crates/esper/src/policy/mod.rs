@@ -5,7 +5,7 @@ pub mod mlp;
 mod support;
 pub mod transformer;
 
-pub use card::{LoadNetwork, Loader, Policy, PolicyCard, PolicyFile, PolicyOrigin};
+pub use card::{LoadNetwork, Loader, Policy, PolicyCard, PolicyFile, PolicyOrigin, Promised};
 pub use support::Support;
 
 use burn::tensor::{Tensor, TensorData};
@@ -14,6 +14,7 @@ use esper_nn::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
+use crate::condition::{Condition, Conditioned};
 use crate::error::Error;
 use crate::features::Scale;
 use crate::methods::Context;
@@ -65,6 +66,8 @@ pub struct TrainingSet<'a> {
     pub interface: &'a Interface,
     /// The label of every step row.
     pub labels: &'a [f32],
+    /// What a policy is told at every step.
+    pub conditioned: &'a Conditioned,
     /// The episodes that are imitated.
     pub episodes: &'a [usize],
     /// Discount factor γ.
@@ -82,26 +85,23 @@ impl TrainingSet<'_> {
         self.episodes.iter().flat_map(times).collect()
     }
 
-    /// How labels enter a policy that is trained on this.
-    pub fn label_input(&self) -> LabelInput {
-        LabelInput::of(self.labels, self.data, self.episodes)
-    }
-
     /// The card of a policy that was trained on this.
     pub(crate) fn card(
         &self,
         kind: &str,
         network: &impl Serialize,
-        labels: LabelInput,
         context: &Context<'_>,
     ) -> PolicyCard {
+        let reach = LabelInput::of(self.labels, self.data, self.episodes).range();
         let first_steps =
             self.episodes.iter().map(|&episode| self.data.episode_steps(episode).start);
-        let support = self
-            .has_targets
-            .then(|| Support::of(first_steps.map(|step| self.labels[step]), labels.range()));
+        let support =
+            self.has_targets.then(|| Support::of(first_steps.map(|step| self.labels[step]), reach));
+        let levels = self.conditioned.levels.clone();
         PolicyCard {
-            labels: Some(labels),
+            condition: if levels.is_some() { Condition::Level } else { Condition::Return },
+            labels: Some(self.conditioned.input),
+            levels,
             support,
             ..PolicyCard::new(kind, network, self.interface, self.discount, context.origin)
         }
@@ -126,6 +126,14 @@ impl LabelInput {
         let lowest = numbers().fold(f64::INFINITY, f64::min);
         let highest = numbers().fold(f64::NEG_INFINITY, f64::max);
         LabelInput { scale: Scale::of(numbers()), range: [lowest, highest] }
+    }
+
+    /// Levels, which are evenly spread from 0 to 1.
+    pub fn levels() -> Self {
+        LabelInput {
+            scale: Scale { mean: 0.5, deviation: 12f64.sqrt().recip() },
+            range: [0.0, 1.0],
+        }
     }
 
     /// What the policy sees of a label. Beyond the range a network would make something up, so the nearest end is

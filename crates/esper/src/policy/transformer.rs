@@ -22,7 +22,8 @@ use super::{
     LabelInput, Loader, Network, Policy, PolicyCard, PolicyFile, PolicyKind, TrainingSet, column,
     floats,
 };
-use crate::agent::{Agent, Episodes, Remaining};
+use crate::agent::{Agent, Episodes};
+use crate::condition::Target;
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::Context;
@@ -202,12 +203,13 @@ struct Window {
 }
 
 impl DecisionTransformer {
-    /// The parameters of the distribution over actions at every step of the windows, one after the other.
+    /// The parameters of the distribution over actions at every step of the windows, one after the other. `told` says what the
+    /// policy is told in a window at a step.
     fn forward(
         &self,
         data: &Dataset,
         interface: &Interface,
-        labels: &[f32],
+        told: &dyn Fn(usize, usize) -> f32,
         windows: &[Window],
         noise: &mut Noise,
     ) -> (Tensor<2>, Vec<usize>) {
@@ -216,9 +218,11 @@ impl DecisionTransformer {
         let (mut order, mut times) = (Vec::new(), Vec::new());
         let (mut offsets, mut wanted) = (vec![0], Vec::new());
         let count: usize = windows.iter().map(|window| window.end - window.start + 1).sum();
-        for &Window { episode, start, end } in windows {
+        let mut window_of = Vec::new();
+        for (window, &Window { episode, start, end }) in windows.iter().enumerate() {
             for time in start..=end {
                 let row = rows.steps.len();
+                window_of.push(window);
                 rows.steps.push(data.episode_steps(episode).start + time);
                 rows.observations.push(data.episode_observations(episode).start + time);
                 wanted.push(order.len() as u32 + 1);
@@ -231,7 +235,7 @@ impl DecisionTransformer {
             }
             offsets.push(order.len());
         }
-        let asked = rows.steps.iter().map(|&step| labels[step]).collect();
+        let asked = rows.steps.iter().zip(&window_of).map(|(&step, &at)| told(at, step)).collect();
         let parts = vec![
             self.label.forward(column(asked, &device)),
             self.state.forward(interface.states(data, &rows.observations, &device)),
@@ -246,7 +250,6 @@ impl DecisionTransformer {
 /// A policy in training: all steps count the same.
 pub struct TransformerLearner<'a> {
     set: &'a TrainingSet<'a>,
-    input: Vec<f32>,
     /// Every step that may end a window: its episode and its time.
     steps: Vec<(u32, u32)>,
     config: TransformerPolicyConfig,
@@ -266,7 +269,6 @@ impl<'a> TransformerLearner<'a> {
     ) -> Self {
         let device = device.clone().autodiff();
         let seed = seed.named("policy");
-        let labels = set.label_input();
         let mut rng = seed.named("initialisation").rng();
         let TransformerPolicyConfig { context, width, layers, heads, dropout, .. } = *config;
         let sizes = Sizes { context, width, layers, heads, times: set.times() };
@@ -277,7 +279,6 @@ impl<'a> TransformerLearner<'a> {
             .with_max_norm(Some(config.max_norm));
         TransformerLearner {
             set,
-            input: set.labels.iter().map(|&label| labels.apply(f64::from(label))).collect(),
             steps: set.places(),
             config: config.clone(),
             sizes,
@@ -290,7 +291,7 @@ impl<'a> TransformerLearner<'a> {
     /// What was learned.
     pub fn policy(self, context: &Context<'_>) -> Policy {
         let sizes = self.sizes;
-        let card = self.set.card(NAME, &sizes, self.set.label_input(), context);
+        let card = self.set.card(NAME, &sizes, context);
         let (model, device) = (self.model.into_module(), context.device.clone());
         Policy::new(card, TransformerNetwork { model, sizes, device })
     }
@@ -298,7 +299,7 @@ impl<'a> TransformerLearner<'a> {
 
 impl Learner for TransformerLearner<'_> {
     fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
-        let TrainingSet { data, interface, .. } = *self.set;
+        let TrainingSet { data, interface, conditioned, .. } = *self.set;
         let seed = self.seed.indexed(step as u64);
         let mut rng = seed.rng();
         let windows: Vec<Window> = (0..self.config.batch)
@@ -311,7 +312,11 @@ impl Learner for TransformerLearner<'_> {
             .collect();
         let noise = &mut Noise::new(seed.named("noise").value());
         let model = self.model.module();
-        let (outputs, steps) = model.forward(data, interface, &self.input, &windows, noise);
+        // One draw a window: an episode has one level.
+        let mut ranks = seed.named("ranks").rng();
+        let within: Vec<f32> = windows.iter().map(|_| ranks.random()).collect();
+        let told = |window: usize, step: usize| conditioned.told(step, within[window]);
+        let (outputs, steps) = model.forward(data, interface, &told, &windows, noise);
         let taken = interface.taken(data, &steps, &self.device);
         let loss = interface.action.loss(outputs, &taken);
         let measured = f64::from(loss.clone().into_scalar::<f32>());
@@ -336,28 +341,21 @@ impl Network for TransformerNetwork {
     }
 
     fn agent(&self, card: &PolicyCard) -> Box<dyn Agent> {
-        let PolicyCard { interface, labels, discount, .. } = card.clone();
-        let labels = labels.expect("a policy that was trained on labels has a scale for them");
-        Box::new(self.transformer_agent(interface, labels, discount))
+        Box::new(self.transformer_agent(card.clone()))
     }
 }
 
 impl TransformerNetwork {
-    fn transformer_agent(
-        &self,
-        interface: Interface,
-        labels: LabelInput,
-        discount: f64,
-    ) -> TransformerAgent {
+    fn transformer_agent(&self, card: PolicyCard) -> TransformerAgent {
         let model = self.model.valid();
         TransformerAgent {
             cache: model.transformer.cache(0, 3 * self.sizes.context),
             model,
             context: self.sizes.context,
             device: self.device.clone(),
-            interface,
-            labels,
-            discount,
+            interface: card.interface.clone(),
+            labels: card.labels.expect("a policy that was trained on labels has a scale for them"),
+            card,
             windows: Vec::new(),
             episodes: Episodes::default(),
         }
@@ -371,7 +369,7 @@ struct TransformerAgent {
     device: Device,
     interface: Interface,
     labels: LabelInput,
-    discount: f64,
+    card: PolicyCard,
     cache: KeyValueCache,
     windows: Vec<Tokens>,
     episodes: Episodes,
@@ -497,8 +495,8 @@ struct Group {
 }
 
 impl Agent for TransformerAgent {
-    fn begin(&mut self, place: usize, target: f64, seed: Seed) {
-        self.episodes.begin(place, Remaining::new(target, self.discount), seed);
+    fn begin(&mut self, place: usize, target: Target, seed: Seed) {
+        self.episodes.begin(place, self.card.told(target), seed);
         self.forget(place);
     }
 
@@ -542,6 +540,7 @@ impl Agent for TransformerAgent {
 mod tests {
     use super::*;
     use crate::fixtures::discrete;
+    use crate::policy::PolicyOrigin;
 
     /// Acting sees exactly what training saw: at every step of an episode, with its own actions and what is left of its
     /// return, the agent's outputs are those of the window that training would cut there.
@@ -562,11 +561,15 @@ mod tests {
         let blank = Blank::of(sizes, 0.0, &interface);
         let model = blank.init(&device.clone().autodiff(), &mut Seed::new(1).rng());
         let network = TransformerNetwork { model, sizes, device: device.clone() };
-        let mut agent = network.transformer_agent(interface.clone(), input, 1.0);
+        let origin = PolicyOrigin::default();
+        let mut agent = network.transformer_agent(PolicyCard {
+            labels: Some(input),
+            ..PolicyCard::new(NAME, &(), &interface, 1.0, &origin)
+        });
         let mut windows_seen = Vec::new();
         for episode in 0..2 {
             let start = data.episode_steps(episode).start;
-            agent.begin(episode, f64::from(labels[start]), Seed::new(0));
+            agent.begin(episode, Target::Return(f64::from(labels[start])), Seed::new(0));
         }
         for time in 0..lengths[0] {
             // Both episodes side by side while they last, in either order.
@@ -583,7 +586,8 @@ mod tests {
                 let window = Window { episode, start: time + 1 - length, end: time };
                 let model = network.model.valid();
                 let noise = &mut Noise::new(0);
-                let (whole, _) = model.forward(&data, &interface, &seen, &[window], noise);
+                let told = |_: usize, step: usize| seen[step];
+                let (whole, _) = model.forward(&data, &interface, &told, &[window], noise);
                 let whole = floats(whole);
                 for (acting, training) in outputs.iter().zip(&whole[whole.len() - 3..]) {
                     assert!((acting - training).abs() < 1e-4, "step {time} of {episode}");

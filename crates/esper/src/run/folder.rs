@@ -15,6 +15,7 @@ use toml::Table;
 use super::checkpoint::{self, When};
 use super::{EventFile, Labelled, Outcome, Plan};
 use crate::Registry;
+use crate::condition::{Condition, Promise};
 use crate::error::Error;
 use crate::methods::{Curve, Findings};
 use crate::policy::Policy;
@@ -88,6 +89,15 @@ pub struct Summary {
     pub findings: Findings,
     /// What of its metrics a report draws.
     pub curves: Vec<Curve>,
+    /// What the policy is told.
+    #[serde(default)]
+    pub condition: Condition,
+    /// What levels promise; empty where no levels are told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub promises: Vec<Promise>,
+    /// The level that was chosen from the data alone, where levels are told.
+    #[serde(default)]
+    pub offline_level: Option<f64>,
     /// The target that was chosen from the data alone; `None` for methods that cannot be asked.
     pub offline_target: Option<f64>,
     /// Discount factor γ that labels and targets stand for.
@@ -267,7 +277,8 @@ impl RunFolder {
     /// Keeps everything that came of the training.
     pub fn complete(&self, data: &Dataset, outcome: &Outcome) -> Result<Summary, Error> {
         let Outcome { learned, seconds } = outcome;
-        let support = learned.support();
+        let (support, card) = (learned.support(), learned.policy.card());
+        let offline = card.offline_target().and_then(|target| card.promised(target));
         if let Some(labels) = &learned.labels {
             // Labels that nobody can ask for tell nothing.
             if support.is_some() {
@@ -288,7 +299,10 @@ impl RunFolder {
             train_seconds: self.before + seconds,
             findings: learned.findings.clone(),
             curves: learned.curves.clone(),
-            offline_target: support.map(|support| support.offline_target()),
+            condition: learned.policy.card().condition,
+            promises: learned.promises(),
+            offline_level: offline.and_then(|offline| offline.level),
+            offline_target: offline.map(|offline| offline.target),
             discount: learned.policy.card().discount,
         };
         self.write_json(SUMMARY, &summary)?;

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::condition::Condition;
 use crate::error::Error;
 
 /// Where the numbers come from.
@@ -155,6 +156,9 @@ crate::settings! {
     pub struct General in "" {
         /// Discount factor γ: how much less a reward counts a step later.
         discount: f64 = 1.0, within: 0.0..=1.0;
+        /// Condition: what a policy is told, `return` (the paper's: what is left to collect) or `level` (where a behaviour stands
+        /// among those from the same start).
+        condition: Condition = Condition::Return;
         /// Held-out share: the share of the episodes that is not learned from, to measure on.
         held_out: f64 = 0.1, within: 0.001..=0.5;
     }

@@ -14,7 +14,8 @@ use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, cross_entropy, to_saf
 use serde::{Deserialize, Serialize};
 
 use super::goes_on;
-use crate::agent::{Agent, Episodes, Remaining, check_outputs};
+use crate::agent::{Agent, Episodes, check_outputs};
+use crate::condition::{Target, Told};
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::{Context, Curve, Findings, Learned};
@@ -257,8 +258,8 @@ struct Greedy {
 }
 
 impl Agent for Greedy {
-    fn begin(&mut self, place: usize, _: f64, seed: Seed) {
-        self.episodes.begin(place, Remaining::new(0.0, 1.0), seed);
+    fn begin(&mut self, place: usize, _: Target, seed: Seed) {
+        self.episodes.begin(place, Told::Level(0.0), seed);
     }
 
     fn act(

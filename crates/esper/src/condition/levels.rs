@@ -1,0 +1,193 @@
+//! What a level is worth from a start: the distribution of first labels given the first state.
+
+use esper_data::{Moments, Seed};
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+
+use super::stream;
+
+/// Quantile function `Q(u | s_0)` of first labels given the first state. Starts are counted where they are few; where they are
+/// many, each goes to the nearest of some, so that enough episodes are ranked together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StartLevels {
+    starts: Vec<Start>,
+}
+
+/// A start, or some that are like it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Start {
+    /// What it looks like.
+    features: Vec<f32>,
+    /// The share of all episodes.
+    share: f64,
+    /// Quantiles of its first labels, evenly spaced.
+    quantiles: Vec<f64>,
+}
+
+/// Quantiles that are kept of every start.
+const QUANTILES: usize = 41;
+
+/// Episodes that are ranked together at least, about.
+const TOGETHER: usize = 100;
+
+/// The most starts that are told apart.
+const MOST_STARTS: usize = 128;
+
+/// Labels that differ by less than this share of their deviation count as the same: a network's labels of one cluster differ
+/// by a hair.
+const SAME: f64 = 0.02;
+
+impl StartLevels {
+    /// Fits the first labels of episodes with these starts; gives for every episode its rank, from this to that: equal labels
+    /// share the ranks that they take up.
+    pub(super) fn of(starts: &[Vec<f32>], labels: &[f64], seed: Seed) -> (Self, Vec<[f64; 2]>) {
+        let found = prototypes(starts, seed);
+        let of: Vec<usize> = starts.iter().map(|start| nearest(&found, start)).collect();
+        let deviation = Moments::of(labels.iter().copied()).population_std();
+        let same = SAME * deviation;
+        let mut ranks = vec![[0.0, 1.0]; labels.len()];
+        let mut all = Vec::new();
+        for (prototype, features) in found.into_iter().enumerate() {
+            let members: Vec<usize> = (0..of.len()).filter(|&at| of[at] == prototype).collect();
+            if members.is_empty() {
+                continue;
+            }
+            let mut sorted: Vec<f64> = members.iter().map(|&at| labels[at]).collect();
+            sorted.sort_by(f64::total_cmp);
+            let count = sorted.len() as f64;
+            for &at in &members {
+                let below = sorted.partition_point(|&label| label < labels[at] - same) as f64;
+                let upto = sorted.partition_point(|&label| label <= labels[at] + same) as f64;
+                ranks[at] = [below / count, upto / count];
+            }
+            let quantile = |at: usize| {
+                let position = at as f64 / (QUANTILES - 1) as f64 * (count - 1.0);
+                sorted[position.round() as usize]
+            };
+            all.push(Start {
+                features,
+                share: count / labels.len() as f64,
+                quantiles: (0..QUANTILES).map(quantile).collect(),
+            });
+        }
+        (StartLevels { starts: all }, ranks)
+    }
+
+    /// Whether it makes sense; one that was read from a file may not.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let sound = |start: &Start| {
+            start.quantiles.len() == QUANTILES
+                && start.quantiles.iter().all(|label| label.is_finite())
+                && start.quantiles.is_sorted()
+                && start.share.is_finite()
+                && start.features.len() == self.starts[0].features.len()
+        };
+        match !self.starts.is_empty() && self.starts.iter().all(sound) {
+            true => Ok(()),
+            false => Err("its levels of starts make no sense".to_owned()),
+        }
+    }
+
+    /// What a level is worth from a start, by labels.
+    pub fn worth(&self, features: &[f32], level: f64) -> f64 {
+        let like = |start: &Start| distance(&start.features, features);
+        let nearest = self.starts.iter().min_by(|a, b| like(a).total_cmp(&like(b)));
+        nearest.map_or(0.0, |start| at_level(&start.quantiles, level))
+    }
+
+    /// What a level is worth on average over starts, by labels.
+    pub fn mean_worth(&self, level: f64) -> f64 {
+        let total: f64 = self.starts.iter().map(|start| start.share).sum();
+        let worth = |start: &Start| start.share * at_level(&start.quantiles, level);
+        self.starts.iter().map(worth).sum::<f64>() / total
+    }
+}
+
+/// The label at a level, between quantiles in a straight line.
+fn at_level(quantiles: &[f64], level: f64) -> f64 {
+    let at = level.clamp(0.0, 1.0) * (quantiles.len() - 1) as f64;
+    let (below, share) = (at.floor() as usize, at.fract());
+    let above = (below + 1).min(quantiles.len() - 1);
+    quantiles[below] * (1.0 - share) + quantiles[above] * share
+}
+
+/// Starts that stand for all: every different one where they are few, else some that are far apart.
+fn prototypes(starts: &[Vec<f32>], seed: Seed) -> Vec<Vec<f32>> {
+    let most = (starts.len() / TOGETHER).clamp(1, MOST_STARTS);
+    let mut different: Vec<Vec<f32>> = Vec::new();
+    for start in starts {
+        if !different.contains(start) {
+            different.push(start.clone());
+            if different.len() > most {
+                break;
+            }
+        }
+    }
+    if different.len() <= most {
+        return different;
+    }
+    // The furthest of some hundreds from those that are chosen already, again and again.
+    let mut some: Vec<&Vec<f32>> = starts.iter().collect();
+    some.shuffle(&mut stream(seed, "starts"));
+    some.truncate(20 * most);
+    let mut chosen: Vec<Vec<f32>> = vec![some[0].clone()];
+    let mut distances: Vec<f64> = some.iter().map(|start| distance(&chosen[0], start)).collect();
+    while chosen.len() < most {
+        let furthest = (0..some.len()).max_by(|&a, &b| distances[a].total_cmp(&distances[b]));
+        let new = some[furthest.unwrap_or(0)].clone();
+        for (known, start) in distances.iter_mut().zip(&some) {
+            *known = known.min(distance(&new, start));
+        }
+        chosen.push(new);
+    }
+    chosen
+}
+
+fn nearest(prototypes: &[Vec<f32>], start: &[f32]) -> usize {
+    let far = |at: &usize| distance(&prototypes[*at], start);
+    (0..prototypes.len()).min_by(|a, b| far(a).total_cmp(&far(b))).unwrap_or(0)
+}
+
+fn distance(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two starts: from one labels are 0 and 1 alike, from the other 10 always.
+    #[test]
+    fn ranks_are_given_the_start() {
+        let (mut starts, mut labels) = (Vec::new(), Vec::new());
+        for episode in 0..400 {
+            let lucky = episode % 4 == 3;
+            starts.push(if lucky { vec![0.0, 1.0] } else { vec![1.0, 0.0] });
+            labels.push(if lucky { 10.0 } else { f64::from(episode % 2) });
+        }
+        let (levels, ranks) = StartLevels::of(&starts, &labels, Seed::new(0));
+        levels.check().unwrap();
+        // Of the 300 ordinary ones, 200 are 0 and 100 are 1.
+        let third = |rank: [f64; 2]| rank.map(|number| (number * 300.0).round() as i64);
+        assert_eq!((third(ranks[0]), third(ranks[1])), ([0, 200], [200, 300]));
+        assert_eq!(ranks[3], [0.0, 1.0], "equal labels share all ranks");
+        assert_eq!((levels.worth(&[1.0, 0.0], 0.9), levels.worth(&[0.0, 1.0], 0.1)), (1.0, 10.0));
+        assert_eq!(levels.mean_worth(0.95), 0.75 * 1.0 + 0.25 * 10.0);
+        assert_eq!(levels.mean_worth(0.05), 2.5);
+    }
+
+    /// Starts are numbers from 0 to 10 and labels are the start, or one more: within a part of the line, half of them are high.
+    #[test]
+    fn starts_that_are_many_are_ranked_with_their_like() {
+        let start = |episode: usize| (episode * 7919 % 5_000) as f32 / 500.0;
+        let starts: Vec<Vec<f32>> = (0..5_000).map(|episode| vec![start(episode)]).collect();
+        let label = |episode: usize| f64::from(start(episode)) + (episode % 2) as f64;
+        let labels: Vec<f64> = (0..5_000).map(label).collect();
+        let (levels, ranks) = StartLevels::of(&starts, &labels, Seed::new(0));
+        assert!((30..=50).contains(&levels.starts.len()), "{}", levels.starts.len());
+        let right = |episode: &usize| (ranks[*episode][0] >= 0.5) == (episode % 2 == 1);
+        let share = (0..5_000).filter(right).count() as f64 / 5_000.0;
+        assert!(share > 0.95, "{share}");
+        assert!((levels.worth(&[5.0], 0.9) - 6.0).abs() < 0.2);
+    }
+}

@@ -1,0 +1,171 @@
+//! What a policy is told: the return that is left to collect, as in the paper, or where a behaviour stands among those that were
+//! seen from the same start.
+//!
+//! The paper tells a policy the label of each step, and while it acts the target less the rewards received so far. That is right
+//! where every episode starts alike and pays at its end. Where starts differ, the highest labels belong to lucky starts, and are
+//! asked of all; where rewards come on the way, luck is taken off the target and changes what is done next. A *level* does
+//! neither: it is the rank, from 0 to 1, of an episode's first label among the first labels of episodes that started
+//! like it. It stays the same for a whole episode, and every start has behaviours of all levels.
+
+mod levels;
+mod promises;
+
+pub use levels::StartLevels;
+pub use promises::{Promise, Promises};
+
+use esper_data::Seed;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Remaining;
+use crate::methods::Context;
+use crate::policy::LabelInput;
+use crate::trajectories::Split;
+use esper_data::Dataset;
+
+/// What a policy is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// The label of each step; while acting, the target less the rewards received so far. The paper's.
+    #[default]
+    Return,
+    /// Where an episode's behaviour stands among all that were seen from the same start, from 0 to 1.
+    Level,
+}
+
+impl std::fmt::Display for Condition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Condition::Return => "return",
+            Condition::Level => "level",
+        })
+    }
+}
+
+/// What an episode is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Target {
+    /// An average return.
+    Return(f64),
+    /// A level: 0.9 is what is better than nine tenths of all that was seen from the same start.
+    Level(f64),
+}
+
+/// What is told in an episode under way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Told {
+    /// What is left to be reached.
+    Remaining(Remaining),
+    /// The same all along.
+    Level(f64),
+}
+
+impl Told {
+    /// The number that a policy is told now.
+    pub fn number(self) -> f64 {
+        match self {
+            Told::Remaining(remaining) => remaining.target(),
+            Told::Level(level) => level,
+        }
+    }
+
+    /// A reward was received.
+    pub fn receive(&mut self, reward: f32) {
+        if let Told::Remaining(remaining) = self {
+            remaining.receive(reward);
+        }
+    }
+}
+
+/// Levels of the episodes that a policy was trained on: what each is worth from a start, and what it promises on average.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Levels {
+    /// What a level is worth from a start.
+    pub starts: StartLevels,
+    /// What levels promise.
+    pub promises: Promises,
+}
+
+impl Levels {
+    /// Whether they make sense; those that were read from a file may not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.starts.check()?;
+        self.promises.check()
+    }
+}
+
+/// What a policy is told at every step of the data: something from `low` to `high`, where a draw within spreads ties evenly.
+pub struct Conditioned {
+    /// By step row.
+    low: Vec<f32>,
+    high: Vec<f32>,
+    /// How it enters a network.
+    pub input: LabelInput,
+    /// For the condition of that name.
+    pub levels: Option<Levels>,
+}
+
+impl Conditioned {
+    /// The label of each step.
+    pub fn on_labels(labels: &[f32], data: &Dataset, episodes: &[usize]) -> Self {
+        let input = LabelInput::of(labels, data, episodes);
+        Conditioned { low: labels.to_vec(), high: labels.to_vec(), input, levels: None }
+    }
+
+    /// The level of each episode, by its first label.
+    pub fn on_levels(labels: &[f32], context: &Context<'_>, episodes: &[usize]) -> Self {
+        let Context { data, interface, split, discount, .. } = *context;
+        let first = |&episode: &usize| f64::from(labels[data.episode_steps(episode).start]);
+        let first_labels: Vec<f64> = episodes.iter().map(first).collect();
+        let encoding = &interface.observation;
+        let starts: Vec<Vec<f32>> = episodes
+            .iter()
+            .map(|&episode| encoding.features(data, data.episode_observations(episode).start))
+            .collect();
+        let seed = context.seed.named("levels");
+        let (start_levels, ranks) = StartLevels::of(&starts, &first_labels, seed);
+        let (mut low, mut high) = (vec![0.0; data.rows()], vec![0.0; data.rows()]);
+        for (&episode, rank) in episodes.iter().zip(&ranks) {
+            for step in data.episode_steps(episode) {
+                (low[step], high[step]) = (rank[0] as f32, rank[1] as f32);
+            }
+        }
+        let returns = data.returns_to_go(discount);
+        let observed = |&episode: &usize| f64::from(returns[data.episode_steps(episode).start]);
+        let observed: Vec<f64> = episodes.iter().map(observed).collect();
+        let promises = Promises::of(
+            &start_levels,
+            &first_labels,
+            &observed,
+            &held_out(split, episodes),
+            seed.named("promises"),
+        );
+        Conditioned {
+            low,
+            high,
+            input: LabelInput::levels(),
+            levels: Some(Levels { starts: start_levels, promises }),
+        }
+    }
+
+    /// What a policy sees at a step, given where within its range: from 0 to 1.
+    pub fn told(&self, step: usize, within: f32) -> f32 {
+        let (low, high) = (self.low[step], self.high[step]);
+        self.input.apply(f64::from(low + within * (high - low)))
+    }
+}
+
+/// Which of some episodes are held out.
+fn held_out(split: &Split, episodes: &[usize]) -> Vec<bool> {
+    let highest = episodes.iter().copied().max().map_or(0, |most| most + 1);
+    let mut is_held_out = vec![false; highest];
+    for &episode in split.held_out.iter().filter(|&&episode| episode < highest) {
+        is_held_out[episode] = true;
+    }
+    episodes.iter().map(|&episode| is_held_out[episode]).collect()
+}
+
+/// The stream of a start's draws.
+fn stream(seed: Seed, name: &str) -> esper_data::Rng {
+    seed.named(name).rng()
+}

@@ -1,0 +1,230 @@
+//! What levels promise: average returns from the data alone, calibrated on held-out episodes, with an interval.
+
+use esper_data::{Moments, Seed};
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use super::levels::StartLevels;
+use super::stream;
+
+/// What a level promises.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// The level.
+    pub level: f64,
+    /// The average return that asking for it gets.
+    pub promise: f64,
+    /// From where it is, with nine chances of ten.
+    pub low: f64,
+    /// To where.
+    pub high: f64,
+}
+
+/// What levels promise, from the lowest to the highest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Promises(Vec<Promise>);
+
+/// The steps that levels are told apart by: 0.05, 0.1, …, 0.95.
+const STEPS: usize = 20;
+
+/// Bootstrap samples of the episodes.
+const SAMPLES: usize = 200;
+
+/// The share of bootstrap samples that is left out at either end.
+const TAIL: f64 = 0.05;
+
+/// Levels that a sweep asks for.
+const SWEEP: [f64; 7] = [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95];
+
+impl Promises {
+    /// Promises of levels, given first labels and returns of episodes, some of which no label was learned from.
+    pub(super) fn of(
+        starts: &StartLevels,
+        labels: &[f64],
+        returns: &[f64],
+        held_out: &[bool],
+        seed: Seed,
+    ) -> Self {
+        let tested: Vec<(f64, f64)> = (0..labels.len())
+            .filter(|&at| held_out[at])
+            .map(|at| (labels[at], returns[at]))
+            .collect();
+        // Averages of all episodes are the same whoever is held out: they say where the middle is.
+        let middle = [labels, returns].map(|values| Moments::of(values.iter().copied()).mean);
+        let calibration = Calibration::of(&tested, middle).monotone();
+        let mut rng = stream(seed, "bootstrap");
+        let errors = Moments::of(returns.iter().zip(labels).map(|(r, l)| r - l));
+        let samples: Vec<Calibration> = (0..SAMPLES)
+            .map(|_| {
+                let again: Vec<(f64, f64)> =
+                    tested.iter().map(|_| tested[rng.random_range(0..tested.len())]).collect();
+                // The middle is known to within the error of a mean.
+                let normal: f64 = rng.sample(rand_distr::StandardNormal);
+                let shift = errors.standard_error() * normal;
+                Calibration::of(&again, [middle[0], middle[1] + shift])
+            })
+            .collect();
+        let promise = |step: usize| {
+            let level = step as f64 / STEPS as f64;
+            let worth = starts.mean_worth(level);
+            let mut spread: Vec<f64> = samples.iter().map(|of| of.apply(worth)).collect();
+            spread.sort_by(f64::total_cmp);
+            let at = |share: f64| spread[(share * (SAMPLES - 1) as f64).round() as usize];
+            Promise {
+                level,
+                promise: calibration.apply(worth),
+                low: at(TAIL),
+                high: at(1.0 - TAIL),
+            }
+        };
+        Promises((1..STEPS).map(promise).collect())
+    }
+
+    /// Whether they make sense; those that were read from a file may not.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let sound = |promise: &Promise| {
+            let Promise { level, promise, low, high } = *promise;
+            [level, promise, low, high].iter().all(|number| number.is_finite())
+        };
+        let in_order = self.0.is_sorted_by(|a, b| a.level < b.level && a.promise <= b.promise);
+        match !self.0.is_empty() && self.0.iter().all(sound) && in_order {
+            true => Ok(()),
+            false => Err("its promises are not in order".to_owned()),
+        }
+    }
+
+    /// All of them, from the lowest level to the highest.
+    pub fn all(&self) -> &[Promise] {
+        &self.0
+    }
+
+    /// The promise of a level, between those that are known in a straight line.
+    pub fn of_level(&self, level: f64) -> Promise {
+        let above = self.0.partition_point(|promise| promise.level < level);
+        let (Some(last), Some(first)) = (self.0.last(), self.0.first()) else {
+            return Promise { level, promise: 0.0, low: 0.0, high: 0.0 };
+        };
+        if above == 0 {
+            return Promise { level, ..*first };
+        }
+        if above == self.0.len() {
+            return Promise { level, ..*last };
+        }
+        let (a, b) = (self.0[above - 1], self.0[above]);
+        let share = (level - a.level) / (b.level - a.level);
+        let between = |a: f64, b: f64| a + share * (b - a);
+        Promise {
+            level,
+            promise: between(a.promise, b.promise),
+            low: between(a.low, b.low),
+            high: between(a.high, b.high),
+        }
+    }
+
+    /// The level whose promise is this return: the nearest, if none is.
+    pub fn level_of(&self, returned: f64) -> f64 {
+        let above = self.0.partition_point(|promise| promise.promise < returned);
+        match (above.checked_sub(1).map(|below| self.0[below]), self.0.get(above)) {
+            (Some(a), Some(b)) if b.promise > a.promise => {
+                a.level + (returned - a.promise) / (b.promise - a.promise) * (b.level - a.level)
+            }
+            (_, Some(b)) => b.level,
+            (Some(a), None) => a.level,
+            (None, None) => 0.5,
+        }
+    }
+
+    /// The level that is chosen from the data alone: the one whose promise has the highest lower bound, and of equals the one in
+    /// the middle, which most data speaks about.
+    pub fn offline_level(&self) -> f64 {
+        let best = self.0.iter().map(|promise| promise.low).fold(f64::MIN, f64::max);
+        let spread = self.0.iter().map(|promise| promise.promise.abs()).fold(0.0, f64::max);
+        let as_good = |promise: &&Promise| promise.low >= best - 1e-9 * (1.0 + spread);
+        let equal: Vec<f64> = self.0.iter().filter(as_good).map(|promise| promise.level).collect();
+        equal.get(equal.len() / 2).copied().unwrap_or(0.5)
+    }
+
+    /// Levels to ask for: some over the whole range, and the one that is chosen offline.
+    pub fn sweep(&self) -> Vec<f64> {
+        let mut levels = SWEEP.to_vec();
+        let offline = self.offline_level();
+        if !levels.contains(&offline) {
+            levels.push(offline);
+            levels.sort_by(f64::total_cmp);
+        }
+        levels
+    }
+}
+
+/// From labels to returns: a straight line that goes through the middle of both, whose slope held-out episodes decide. The highest
+/// of many noisy labels are those that are too high; then returns grow less than labels do.
+struct Calibration {
+    label: f64,
+    returned: f64,
+    slope: f64,
+}
+
+impl Calibration {
+    fn of(tested: &[(f64, f64)], [label, returned]: [f64; 2]) -> Self {
+        let labels = Moments::of(tested.iter().map(|(label, _)| *label));
+        let returns = Moments::of(tested.iter().map(|(_, returned)| *returned));
+        let (mut product, mut square) = (0.0, 0.0);
+        for (label, returned) in tested {
+            product += (label - labels.mean) * (returned - returns.mean);
+            square += (label - labels.mean).powi(2);
+        }
+        // Nothing to tell: labels are taken at their word.
+        let slope = if square > 0.0 { (product / square).min(1.5) } else { 1.0 };
+        Calibration { label, returned, slope }
+    }
+
+    /// Higher levels promise no less. What episodes might have said otherwise stays in the interval.
+    fn monotone(self) -> Self {
+        Calibration { slope: self.slope.max(0.0), ..self }
+    }
+
+    fn apply(&self, label: f64) -> f64 {
+        self.returned + self.slope * (label - self.label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(slope: f64) -> Promises {
+        // Labels 0 to 1; held-out returns grow by `slope` as much, with noise that averages out.
+        let labels: Vec<f64> = (0..4_000).map(|at| f64::from(at % 100) / 100.0).collect();
+        let noise = |at: usize| if (at / 100).is_multiple_of(2) { 0.5 } else { -0.5 };
+        let returns: Vec<f64> = (0..4_000).map(|at| 3.0 + slope * labels[at] + noise(at)).collect();
+        let held_out: Vec<bool> = (0..4_000).map(|at| at >= 2_000).collect();
+        let starts = vec![vec![0.0]; 4_000];
+        let (levels, _) = StartLevels::of(&starts, &labels, Seed::new(0));
+        Promises::of(&levels, &labels, &returns, &held_out, Seed::new(1))
+    }
+
+    #[test]
+    fn promises_are_what_held_out_episodes_return() {
+        for slope in [1.0, 0.4] {
+            let promises = line(slope);
+            promises.check().unwrap();
+            for level in [0.05, 0.5, 0.95] {
+                let Promise { promise, low, high, .. } = promises.of_level(level);
+                assert!(
+                    (promise - (3.0 + slope * level)).abs() < 0.03,
+                    "{slope} {level} {promise}"
+                );
+                assert!(low < promise && promise < high && high - low < 0.2, "{low} {high}");
+            }
+            assert!((promises.level_of(3.0 + slope * 0.5) - 0.5).abs() < 0.05);
+            assert_eq!((promises.level_of(-9.0), promises.level_of(9.0)), (0.05, 0.95));
+            assert_eq!(promises.offline_level(), 0.95);
+        }
+    }
+
+    /// Where all levels are worth the same, the one in the middle is asked for.
+    #[test]
+    fn of_equals_the_middle_is_chosen() {
+        assert_eq!(line(0.0).offline_level(), 0.5);
+    }
+}
