@@ -11,7 +11,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use esper_nn::DeviceName;
 
 use commands::{
-    book, collect, completions, eval, expert, info, report, reproduce, run, tasks, train,
+    book, collect, completions, eval, expert, info, prove, report, reproduce, run, tasks, train,
 };
 use output::{Failure, Output};
 
@@ -76,6 +76,8 @@ enum Command {
     Report(report::Arguments),
     /// Everything in the paper that can run here, with a verdict per claim
     Reproduce(reproduce::Arguments),
+    /// See how well promises hold in worlds whose truth is known
+    Prove(prove::Arguments),
     /// Train a player of a task by playing, to collect data with
     Expert(expert::Arguments),
     /// Print a script that completes commands and options in a shell
@@ -125,6 +127,7 @@ fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
         Command::Run(arguments) => run::run(&arguments, output),
         Command::Report(arguments) => report::run(&arguments, output),
         Command::Reproduce(arguments) => reproduce::run(&arguments, output),
+        Command::Prove(arguments) => prove::run(&arguments, output),
         Command::Expert(arguments) => expert::run(&arguments, output),
         Command::Completions(arguments) => {
             completions::run(&arguments, Arguments::command(), output)

@@ -45,6 +45,7 @@ pub struct Experiment {
     registry: Registry,
     policy: Arc<dyn PolicyKind>,
     preset: Preset,
+    first_seed: u64,
     seeds: u64,
     device: Device,
     resume: bool,
@@ -135,6 +136,7 @@ impl Experiment {
             policy: registry.policies()[0].clone(),
             registry,
             preset: Preset::Quick,
+            first_seed: 0,
             seeds: 3,
             device: default_device(),
             resume: false,
@@ -204,6 +206,11 @@ impl Experiment {
     /// Seeds 0, 1, 2, …
     pub fn with_seeds(self, seeds: u64) -> Self {
         Experiment { seeds, ..self }
+    }
+
+    /// Seeds from this one on, in place of 0.
+    pub(crate) fn with_first_seed(self, first_seed: u64) -> Self {
+        Experiment { first_seed, ..self }
     }
 
     /// Another data set of the task.
@@ -460,7 +467,7 @@ impl Resolved<'_> {
 
     /// What is to be done on a part.
     fn entries<'a>(&self, part: &'a Part) -> Vec<Entry<'a>> {
-        let Experiment { policy, device, prefix, seeds, .. } = self.asked;
+        let Experiment { policy, device, prefix, seeds, first_seed, .. } = self.asked;
         let share = match self.fractions {
             Some(_) => format!("{} of the data, ", percent(part.fraction)),
             None => String::new(),
@@ -477,7 +484,7 @@ impl Resolved<'_> {
                 part,
             }
         };
-        let of_seeds = |method| (0..*seeds).map(move |seed| entry(method, seed));
+        let of_seeds = |method| (0..*seeds).map(move |seed| entry(method, first_seed + seed));
         self.methods.iter().flat_map(of_seeds).collect()
     }
 

@@ -28,6 +28,7 @@
 mod error;
 mod evaluate;
 mod experiment;
+mod prove;
 mod results;
 mod rollouts;
 pub mod text;
@@ -35,6 +36,7 @@ pub mod text;
 pub use error::EvalError;
 pub use evaluate::{Ask, Evaluation, SweepEntry, evaluate};
 pub use experiment::{DATA, Experiment, Observer, PlannedRun, Unobserved, default_config};
+pub use prove::{Contender, Proof, Proven, Tried, Verdict};
 pub use results::{
     Again, Comparison, DatasetSummary, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS,
     Results, ResultsError, RunResults, Scaling, ScalingEntry, read_json, run_name,

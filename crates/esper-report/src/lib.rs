@@ -14,9 +14,11 @@
 //!
 //! Nothing here knows how anything is trained.
 
+mod proof;
 mod report;
 pub mod reproduction;
 
+pub use proof::proof_page;
 pub use report::{
     Axis, Claim, Colour, Compared, Dot, Figure, Form, Mark, PAGE, Panel, Report, ReportError, Run,
     Scaled, Section, Series, Verdicts, to_png,

@@ -117,14 +117,17 @@ impl StepRows {
 
     /// Draws some of them, with replacement.
     pub(crate) fn draw(&self, count: usize, rng: &mut Rng) -> Self {
-        let mut drawn = StepRows::default();
-        for _ in 0..count {
-            let at = rng.random_range(0..self.steps.len());
-            drawn.steps.push(self.steps[at]);
-            drawn.observations.push(self.observations[at]);
-            drawn.times.push(self.times[at]);
+        let drawn: Vec<usize> = (0..count).map(|_| rng.random_range(0..self.steps.len())).collect();
+        self.only(&drawn)
+    }
+
+    /// Some of them.
+    pub(crate) fn only(&self, some: &[usize]) -> Self {
+        StepRows {
+            steps: some.iter().map(|&at| self.steps[at]).collect(),
+            observations: some.iter().map(|&at| self.observations[at]).collect(),
+            times: some.iter().map(|&at| self.times[at]).collect(),
         }
-        drawn
     }
 }
 

@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
 
 fn text(evaluated: &Evaluated) -> String {
     let Evaluated { evaluation, .. } = evaluated;
-    let by_level = evaluated.condition == Condition::Level;
+    let by_level = evaluated.condition != Condition::Return;
     let asked = if by_level { ["level", "promise"] } else { ["", "target"] };
     let heading = [asked[0], asked[1], "achieved", "± stderr", "supported"];
     let shown = usize::from(!by_level);

@@ -24,7 +24,7 @@ pub(super) struct Settings {
     pub(super) preset: PresetName,
 
     /// What a policy is told: `return` is what is left to collect, as in the paper; `level` is where a behaviour stands among
-    /// those that were seen from the same start
+    /// those that were seen from the same start; `step-level` is where it stands among those in the same state
     #[arg(long, value_enum, value_name = "C")]
     condition: Option<ConditionName>,
 
@@ -48,6 +48,7 @@ pub(super) struct Settings {
 enum ConditionName {
     Return,
     Level,
+    StepLevel,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -71,6 +72,7 @@ impl Settings {
         let condition = self.condition.map(|condition| match condition {
             ConditionName::Return => "condition=return",
             ConditionName::Level => "condition=level",
+            ConditionName::StepLevel => "condition=step-level",
         });
         condition.into_iter().map(str::to_owned).chain(self.set.iter().cloned()).collect()
     }

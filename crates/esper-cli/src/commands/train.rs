@@ -124,7 +124,7 @@ fn promises_text(summary: &Summary) -> String {
         let twentieths = (promise.level * 20.0).round() as u32;
         twentieths.is_multiple_of(4) || [1, 19].contains(&twentieths)
     });
-    rows.extend(shown.map(|Promise { level, promise, low, high }| {
+    rows.extend(shown.map(|Promise { level, promise, low, high, .. }| {
         vec![number(*level), format!("{promise:.3}"), format!("{low:.3}"), format!("{high:.3}")]
     }));
     let chosen = summary.offline_level.map_or(String::new(), |level| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use esper_data::{Cells, CellsRef, Rng, Seed, Space, draw_weighted};
+use esper_data::{Cells, CellsRef, Dataset, Rng, Seed, Space, draw_weighted};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -110,6 +110,47 @@ impl FiniteWorld {
         let optimum = self.mean_over_starts(&self.optimum().0);
         let behaviours = self.behaviours.iter().map(behaviour).collect();
         Truth::new(self.kind.clone(), &self.starts, behaviours, optimum)
+    }
+
+    /// What chance gave in every episode of a log of the behaviours. `None` where an episode does not say whose it is.
+    pub fn luck(&self, data: &Dataset) -> Option<Vec<f64>> {
+        let of_behaviour = |name: &String| {
+            let (_, policy) = self.behaviours.iter().find(|(known, _)| known == name)?;
+            // By steps that are left: worths of states, and of actions.
+            let mut by_left = vec![(vec![0.0; self.states], Vec::new())];
+            for left in 0..self.horizon {
+                let actions = self.action_values(&by_left[left].0);
+                let worth = |(values, chances): (&[f64], &[f64])| {
+                    values.iter().zip(chances).map(|(value, chance)| value * chance).sum()
+                };
+                let of_states =
+                    actions.chunks_exact(self.actions).zip(policy.chunks_exact(self.actions));
+                by_left.push((of_states.map(worth).collect::<Vec<f64>>(), actions));
+            }
+            Some(by_left)
+        };
+        let worths: Option<Vec<_>> = data.behaviours().iter().map(of_behaviour).collect();
+        let worths = worths?;
+        let luck = |episode: usize| {
+            let by_left = &worths[data.behaviour(episode)?];
+            let (steps, seen) =
+                (data.episode_steps(episode), data.episode_observations(episode).start);
+            let (first, length) = (steps.start, data.length(episode));
+            let terminated = data.end(episode).terminated;
+            let of_step = |step: usize| {
+                let time = step - first;
+                let left = self.horizon - time;
+                let state = data.observations().category(seen + time);
+                let next = data.observations().category(seen + time + 1);
+                let action = data.actions().category(step);
+                let ends = terminated && time + 1 == length;
+                let after = if ends { 0.0 } else { by_left[left - 1].0[next] };
+                let expected = by_left[left].1[state * self.actions + action];
+                f64::from(data.rewards()[step]) + after - expected
+            };
+            Some(steps.map(of_step).sum())
+        };
+        (0..data.episodes()).map(luck).collect()
     }
 
     /// It as a task, with a data set in which every behaviour has the same share of the episodes.

@@ -75,9 +75,19 @@ pub fn truth(name: &str) -> Option<Truth> {
     if name == drift::NAME {
         return Some(drift::truth());
     }
-    let finite = named::worlds().into_iter().find(|(named, _)| *named == name);
-    let finite = finite.map(|(_, world)| world).or_else(|| seed_of(name).map(random_world));
-    finite.map(|world| world.truth())
+    finite(name).map(|world| world.truth())
+}
+
+/// What chance gave in every episode of a log from a world: by how much each reward, with the worth of the state that followed,
+/// was above what the behaviour's action was worth, summed. `None` for other tasks, and where worths are not known by state.
+pub fn luck(name: &str, data: &esper_data::Dataset) -> Option<Vec<f64>> {
+    finite(name)?.luck(data)
+}
+
+/// The finite world of a name.
+fn finite(name: &str) -> Option<FiniteWorld> {
+    let named = named::worlds().into_iter().find(|(named, _)| *named == name);
+    named.map(|(_, world)| world).or_else(|| seed_of(name).map(random_world))
 }
 
 /// The names of the worlds that a person recognises.

@@ -4,6 +4,8 @@ use esper_data::{Moments, Seed};
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
+use super::evaluation::Evaluated;
+use super::promises::{LEVELS, Promises};
 use super::stream;
 
 /// Quantile function `Q(u | s_0)` of first labels given the first state. Starts are counted where they are few; where they are
@@ -20,7 +22,7 @@ struct Start {
     features: Vec<f32>,
     /// The share of all episodes.
     share: f64,
-    /// Quantiles of its first labels, evenly spaced.
+    /// What levels from 0 to 1, evenly spaced, are worth: quantiles of its first labels, or values of the policy.
     quantiles: Vec<f64>,
 }
 
@@ -73,12 +75,38 @@ impl StartLevels {
         (StartLevels { starts: all }, ranks)
     }
 
+    /// What levels are worth from every start when the policy acts.
+    pub(super) fn evaluated(&self, values: &Evaluated, promises: &Promises) -> Self {
+        let mut sums = vec![(vec![0.0; LEVELS.len()], 0usize); self.starts.len()];
+        for (start, features) in values.starts.iter().enumerate() {
+            let (sum, count) = &mut sums[self.nearest(features)];
+            *count += 1;
+            (0..LEVELS.len()).for_each(|level| sum[level] += values.value(level, start));
+        }
+        let worth = |(start, (sum, count)): (&Start, (Vec<f64>, usize))| {
+            if count == 0 {
+                return start.clone();
+            }
+            let at = |rank: f64| {
+                let above = LEVELS.partition_point(|&level| level < rank).min(LEVELS.len() - 1);
+                let below = above.saturating_sub(1);
+                let width = LEVELS[above] - LEVELS[below];
+                let share = if width > 0.0 { (rank - LEVELS[below]) / width } else { 1.0 };
+                let share = share.clamp(0.0, 1.0);
+                (sum[below] * (1.0 - share) + sum[above] * share) / count as f64
+            };
+            let level = |step: usize| step as f64 / (QUANTILES - 1) as f64;
+            let quantiles = (0..QUANTILES).map(|step| at(promises.rank(level(step)))).collect();
+            Start { quantiles, ..start.clone() }
+        };
+        StartLevels { starts: self.starts.iter().zip(sums).map(worth).collect() }
+    }
+
     /// Whether it makes sense; one that was read from a file may not.
     pub(super) fn check(&self) -> Result<(), String> {
         let sound = |start: &Start| {
             start.quantiles.len() == QUANTILES
                 && start.quantiles.iter().all(|label| label.is_finite())
-                && start.quantiles.is_sorted()
                 && start.share.is_finite()
                 && start.features.len() == self.starts[0].features.len()
         };
@@ -90,9 +118,13 @@ impl StartLevels {
 
     /// What a level is worth from a start, by labels.
     pub fn worth(&self, features: &[f32], level: f64) -> f64 {
-        let like = |start: &Start| distance(&start.features, features);
-        let nearest = self.starts.iter().min_by(|a, b| like(a).total_cmp(&like(b)));
-        nearest.map_or(0.0, |start| at_level(&start.quantiles, level))
+        self.starts.get(self.nearest(features)).map_or(0.0, |of| at_level(&of.quantiles, level))
+    }
+
+    /// The start that is most like this.
+    fn nearest(&self, features: &[f32]) -> usize {
+        let far = |at: &usize| distance(&self.starts[*at].features, features);
+        (0..self.starts.len()).min_by(|a, b| far(a).total_cmp(&far(b))).unwrap_or(0)
     }
 
     /// What a level is worth on average over starts, by labels.

@@ -5,11 +5,20 @@
 //! where every episode starts alike and pays at its end. Where starts differ, the highest labels belong to lucky starts, and are
 //! asked of all; where rewards come on the way, luck is taken off the target and changes what is done next. A *level* does
 //! neither: it is the rank, from 0 to 1, of an episode's first label among the first labels of episodes that started
-//! like it. It stays the same for a whole episode, and every start has behaviours of all levels.
+//! like it. It stays the same for a whole episode, and every start has behaviours of all levels. A *step level* is the rank of
+//! every step's label among those of the same state: asked for a high one everywhere, a policy does in each state what
+//! the best did there, and can exceed every one of them.
+//!
+//! What a level is worth is not read off labels, of which the highest are the luckiest: the policy is evaluated as it
+//! acts, from the data alone (`evaluation.rs`). Where episodes are too long for that, labels are calibrated on held-out
+//! episodes instead (`promises.rs`).
 
+mod evaluation;
 mod levels;
 mod promises;
+mod ranks;
 
+pub use evaluation::PromiseConfig;
 pub use levels::StartLevels;
 pub use promises::{Promise, Promises};
 
@@ -17,8 +26,9 @@ use esper_data::Seed;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Remaining;
+use crate::error::Error;
 use crate::methods::Context;
-use crate::policy::LabelInput;
+use crate::policy::{LabelInput, Policy};
 use crate::trajectories::Split;
 use esper_data::Dataset;
 
@@ -31,6 +41,8 @@ pub enum Condition {
     Return,
     /// Where an episode's behaviour stands among all that were seen from the same start, from 0 to 1.
     Level,
+    /// Where a step's behaviour stands among all that were seen in the same state, from 0 to 1.
+    StepLevel,
 }
 
 impl std::fmt::Display for Condition {
@@ -38,6 +50,7 @@ impl std::fmt::Display for Condition {
         f.write_str(match self {
             Condition::Return => "return",
             Condition::Level => "level",
+            Condition::StepLevel => "step-level",
         })
     }
 }
@@ -87,6 +100,21 @@ pub struct Levels {
 }
 
 impl Levels {
+    /// Promises of a policy as it acts, in place of what labels say. `None` where it cannot be evaluated, or not be trusted.
+    pub(crate) fn evaluated(
+        &self,
+        policy: &Policy,
+        context: &Context<'_>,
+        episodes: &[usize],
+    ) -> Result<Option<Self>, Error> {
+        let Some(values) = evaluation::Evaluated::of(policy, context, episodes)? else {
+            return Ok(None);
+        };
+        let promises = Promises::evaluated(&values);
+        let starts = self.starts.evaluated(&values, &promises);
+        Ok(Some(Levels { starts, promises }))
+    }
+
     /// Whether they make sense; those that were read from a file may not.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.starts.check()?;
@@ -101,7 +129,9 @@ pub struct Conditioned {
     high: Vec<f32>,
     /// How it enters a network.
     pub input: LabelInput,
-    /// For the condition of that name.
+    /// What that is.
+    pub condition: Condition,
+    /// What levels are worth by labels alone, where levels are told.
     pub levels: Option<Levels>,
 }
 
@@ -109,7 +139,20 @@ impl Conditioned {
     /// The label of each step.
     pub fn on_labels(labels: &[f32], data: &Dataset, episodes: &[usize]) -> Self {
         let input = LabelInput::of(labels, data, episodes);
-        Conditioned { low: labels.to_vec(), high: labels.to_vec(), input, levels: None }
+        let (low, high) = (labels.to_vec(), labels.to_vec());
+        Conditioned { low, high, input, condition: Condition::Return, levels: None }
+    }
+
+    /// The level of each step among those of the same state.
+    pub fn on_step_levels(
+        labels: &[f32],
+        context: &Context<'_>,
+        episodes: &[usize],
+    ) -> Result<Self, Error> {
+        let of_episodes = Self::on_levels(labels, context, episodes);
+        let ranks = ranks::of_steps(labels, context, episodes)?;
+        let (low, high) = ranks.into_iter().map(|[low, high]| (low, high)).unzip();
+        Ok(Conditioned { low, high, condition: Condition::StepLevel, ..of_episodes })
     }
 
     /// The level of each episode, by its first label.
@@ -144,6 +187,7 @@ impl Conditioned {
             low,
             high,
             input: LabelInput::levels(),
+            condition: Condition::Level,
             levels: Some(Levels { starts: start_levels, promises }),
         }
     }

@@ -4,6 +4,7 @@ use esper_data::{Moments, Seed};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
+use super::evaluation::Evaluated;
 use super::levels::StartLevels;
 use super::stream;
 
@@ -18,6 +19,15 @@ pub struct Promise {
     pub low: f64,
     /// To where.
     pub high: f64,
+    /// What the policy is told: the level itself, or a lower one that is worth more.
+    pub rank: f64,
+}
+
+impl Promise {
+    /// A promise that is taken at its word.
+    pub(crate) fn exactly(level: f64, promise: f64) -> Self {
+        Promise { level, promise, low: promise, high: promise, rank: level }
+    }
 }
 
 /// What levels promise, from the lowest to the highest.
@@ -33,7 +43,11 @@ const SAMPLES: usize = 200;
 /// The share of bootstrap samples that is left out at either end.
 const TAIL: f64 = 0.05;
 
-/// Levels that a sweep asks for.
+/// Levels that a policy is evaluated at.
+pub(super) const LEVELS: [f64; 13] =
+    [0.05, 0.125, 0.2, 0.275, 0.35, 0.425, 0.5, 0.575, 0.65, 0.725, 0.8, 0.875, 0.95];
+
+/// Levels that a sweep asks for: some of those.
 const SWEEP: [f64; 7] = [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95];
 
 impl Promises {
@@ -75,16 +89,40 @@ impl Promises {
                 promise: calibration.apply(worth),
                 low: at(TAIL),
                 high: at(1.0 - TAIL),
+                rank: level,
             }
         };
         Promises((1..STEPS).map(promise).collect())
     }
 
+    /// Promises of a policy that was evaluated as it acts. Where a level is worth less than a lower one, the lower one is what
+    /// asking for it gets: a higher level never promises less.
+    pub(super) fn evaluated(values: &Evaluated) -> Self {
+        let mut best: Option<Promise> = None;
+        let promise = |(at, &level): (usize, &f64)| {
+            let samples = Moments::of(values.means(at));
+            let margin = values.margin(&samples);
+            let promise = values.mean(at);
+            let own = Promise {
+                level,
+                promise,
+                low: promise - margin,
+                high: promise + margin,
+                rank: level,
+            };
+            let better = best.is_none_or(|best| own.promise >= best.promise);
+            let kept = if better { own } else { best.unwrap_or(own) };
+            best = Some(kept);
+            Promise { level, ..kept }
+        };
+        Promises(LEVELS.iter().enumerate().map(promise).collect())
+    }
+
     /// Whether they make sense; those that were read from a file may not.
     pub(super) fn check(&self) -> Result<(), String> {
         let sound = |promise: &Promise| {
-            let Promise { level, promise, low, high } = *promise;
-            [level, promise, low, high].iter().all(|number| number.is_finite())
+            let Promise { level, promise, low, high, rank } = *promise;
+            [level, promise, low, high, rank].iter().all(|number| number.is_finite())
         };
         let in_order = self.0.is_sorted_by(|a, b| a.level < b.level && a.promise <= b.promise);
         match !self.0.is_empty() && self.0.iter().all(sound) && in_order {
@@ -102,7 +140,7 @@ impl Promises {
     pub fn of_level(&self, level: f64) -> Promise {
         let above = self.0.partition_point(|promise| promise.level < level);
         let (Some(last), Some(first)) = (self.0.last(), self.0.first()) else {
-            return Promise { level, promise: 0.0, low: 0.0, high: 0.0 };
+            return Promise::exactly(level, 0.0);
         };
         if above == 0 {
             return Promise { level, ..*first };
@@ -118,6 +156,23 @@ impl Promises {
             promise: between(a.promise, b.promise),
             low: between(a.low, b.low),
             high: between(a.high, b.high),
+            rank: self.rank(level),
+        }
+    }
+
+    /// What the policy is told where a level is asked for. No number stays none.
+    pub fn rank(&self, level: f64) -> f64 {
+        let above = self.0.partition_point(|promise| promise.level < level);
+        // As its neighbours: itself where they are told theirs, else the lower one that is worth more.
+        let own = |promise: Option<&Promise>| promise.is_none_or(|it| it.rank == it.level);
+        let below = above.checked_sub(1).and_then(|at| self.0.get(at));
+        let above = self.0.get(above);
+        match (below, above) {
+            _ if own(below) && own(above) => level,
+            (_, Some(above)) if !own(Some(above)) => above.rank,
+            (Some(below), Some(above)) if level - below.level > above.level - level => above.level,
+            (Some(below), _) => below.rank,
+            (None, _) => level,
         }
     }
 

@@ -227,6 +227,9 @@ impl Context<'_> {
             Condition::Level if has_targets => {
                 Conditioned::on_levels(&labels.values, self, episodes)
             }
+            Condition::StepLevel if has_targets => {
+                Conditioned::on_step_levels(&labels.values, self, episodes)?
+            }
             _ => Conditioned::on_labels(&labels.values, data, episodes),
         };
         let set = TrainingSet {
@@ -238,7 +241,12 @@ impl Context<'_> {
             discount: self.discount,
             has_targets,
         };
-        let policy = self.policy.train(&set, self)?;
+        let mut policy = self.policy.train(&set, self)?;
+        if let Some(levels) = &conditioned.levels
+            && let Some(evaluated) = levels.evaluated(&policy, self, episodes)?
+        {
+            policy = policy.with_levels(evaluated);
+        }
         let (findings, mut curves) = (labels.findings.clone(), labels.curves.clone());
         curves.push(Curve::new("policy loss", "policy", "policy_loss"));
         Ok(Learned { labels: Some(labels), policy, findings, curves })

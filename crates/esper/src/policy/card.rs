@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use esper_data::{CellsRef, write_file};
+use esper_data::{CellsRef, Dataset, write_file};
 use esper_nn::{Device, StoreError, metadata, stored_numbers};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -120,7 +120,7 @@ impl PolicyCard {
         }
         self.labels.as_ref().map_or(Ok(()), LabelInput::check)?;
         self.levels.as_ref().map_or(Ok(()), Levels::check)?;
-        if (self.condition == Condition::Level) != self.levels.is_some() {
+        if (self.condition != Condition::Return) != self.levels.is_some() {
             return Err(
                 "it is told levels and knows none, or knows some and is not told".to_owned()
             );
@@ -135,9 +135,9 @@ impl PolicyCard {
     pub fn told(&self, target: Target) -> Told {
         let remaining = |target: f64| Told::Remaining(Remaining::new(target, self.discount));
         match (&self.levels, target) {
-            (Some(_), Target::Level(level)) => Told::Level(level),
+            (Some(levels), Target::Level(level)) => Told::Level(levels.promises.rank(level)),
             (Some(levels), Target::Return(target)) => match target.is_finite() {
-                true => Told::Level(levels.promises.level_of(target)),
+                true => Told::Level(levels.promises.rank(levels.promises.level_of(target))),
                 false => Told::Level(target),
             },
             (None, Target::Return(target)) => remaining(target),
@@ -170,7 +170,7 @@ impl PolicyCard {
                 Target::Return(target) => (None, target),
                 Target::Level(level) => (Some(level), support.quantile(level)),
             };
-            let promise = Promise { level: f64::NAN, promise: target, low: target, high: target };
+            let promise = Promise::exactly(f64::NAN, target);
             return Some(Promised { level, target, promise, supported: support.supports(target) });
         };
         let (level, target, within) = match target {
@@ -220,6 +220,23 @@ impl Policy {
     /// The policy as something that acts.
     pub fn agent(&self) -> Box<dyn Agent> {
         self.network.agent(&self.card)
+    }
+
+    /// The same policy with other promises.
+    pub(crate) fn with_levels(self, levels: Levels) -> Self {
+        let card = PolicyCard { levels: Some(levels), ..(*self.card).clone() };
+        Policy { card: Arc::new(card), network: self.network }
+    }
+
+    /// Parameters of the distributions over actions at every step of some logged episodes, when told this all along:
+    /// `[steps, outputs]`; `None` for policies that are told nothing.
+    pub(crate) fn distributions(
+        &self,
+        data: &Dataset,
+        episodes: &[usize],
+        told: f64,
+    ) -> Option<Vec<f32>> {
+        self.network.distributions(&self.card, data, episodes, told)
     }
 
     /// Action values Q(s, ·) of some rows of observations, `[rows, actions]`; `None` for policies that do not know any.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use esper_data::{Cells, CellsRef, Rng, Seed};
+use esper_data::{Cells, CellsRef, Dataset, Rng, Seed};
 use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, RowsIn, to_safetensors_with};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -237,7 +237,31 @@ impl Network for MlpNetwork {
             episodes: Episodes::default(),
         })
     }
+
+    fn distributions(
+        &self,
+        card: &PolicyCard,
+        data: &Dataset,
+        episodes: &[usize],
+        told: f64,
+    ) -> Option<Vec<f32>> {
+        let told = card.labels?.apply(told);
+        let mlp = self.mlp.valid();
+        let rows = StepRows::of_episodes(data, episodes);
+        let mut outputs = Vec::with_capacity(rows.steps.len() * card.interface.action.outputs());
+        let parts = rows.observations.chunks(ROWS_AT_ONCE).zip(rows.times.chunks(ROWS_AT_ONCE));
+        for (observations, times) in parts {
+            let states = card.interface.states(data, observations, &self.device);
+            let told = column(vec![told; times.len()], &self.device);
+            let input = with_time(states, told, self.sizes.clock, times);
+            outputs.extend(floats(mlp.forward(input, &mut Noise::new(0))));
+        }
+        Some(outputs)
+    }
 }
+
+/// Rows that go through the network at once.
+const ROWS_AT_ONCE: usize = 8_192;
 
 /// Acts as the policy says.
 struct MlpAgent {

@@ -14,7 +14,7 @@ use esper_nn::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::condition::{Condition, Conditioned};
+use crate::condition::Conditioned;
 use crate::error::Error;
 use crate::features::Scale;
 use crate::methods::Context;
@@ -46,6 +46,19 @@ pub trait Network: Send + Sync {
 
     /// Something that acts, by what the policy's card says.
     fn agent(&self, card: &PolicyCard) -> Box<dyn Agent>;
+
+    /// Parameters of the distributions over actions at every step of some logged episodes, one episode after the other, given
+    /// what happened in them so far and what the policy is told all along: `[steps, outputs]`. `None` for networks that are
+    /// told nothing.
+    fn distributions(
+        &self,
+        _card: &PolicyCard,
+        _data: &Dataset,
+        _episodes: &[usize],
+        _told: f64,
+    ) -> Option<Vec<f32>> {
+        None
+    }
 
     /// Action values Q(s, ·) of some rows of observations, `[rows, actions]`; `None` for networks that do not know any.
     fn action_values(
@@ -99,7 +112,7 @@ impl TrainingSet<'_> {
             self.has_targets.then(|| Support::of(first_steps.map(|step| self.labels[step]), reach));
         let levels = self.conditioned.levels.clone();
         PolicyCard {
-            condition: if levels.is_some() { Condition::Level } else { Condition::Return },
+            condition: self.conditioned.condition,
             labels: Some(self.conditioned.input),
             levels,
             support,

@@ -343,6 +343,34 @@ impl Network for TransformerNetwork {
     fn agent(&self, card: &PolicyCard) -> Box<dyn Agent> {
         Box::new(self.transformer_agent(card.clone()))
     }
+
+    fn distributions(
+        &self,
+        card: &PolicyCard,
+        data: &Dataset,
+        episodes: &[usize],
+        told: f64,
+    ) -> Option<Vec<f32>> {
+        let told = card.labels?.apply(told);
+        let model = self.model.valid();
+        let outputs = card.interface.action.outputs();
+        let mut all = Vec::new();
+        for &episode in episodes {
+            let (mut start, mut known, length) = (0, 0, data.length(episode));
+            // As an agent looks back: until the window is full, then from the newer half of it.
+            while known < length {
+                let end = (start + self.sizes.context).min(length) - 1;
+                let window = [Window { episode, start, end }];
+                let noise = &mut Noise::new(0);
+                let (rows, _) =
+                    model.forward(data, &card.interface, &|_, _| told, &window, noise);
+                all.extend_from_slice(&floats(rows)[(known - start) * outputs..]);
+                known = end + 1;
+                start = known - self.sizes.context.min(known) / 2;
+            }
+        }
+        Some(all)
+    }
 }
 
 impl TransformerNetwork {

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use crate::condition::Condition;
+use crate::condition::{Condition, PromiseConfig};
 use crate::error::Error;
 
 /// Where the numbers come from.
@@ -156,8 +156,8 @@ crate::settings! {
     pub struct General in "" {
         /// Discount factor γ: how much less a reward counts a step later.
         discount: f64 = 1.0, within: 0.0..=1.0;
-        /// Condition: what a policy is told, `return` (the paper's: what is left to collect) or `level` (where a behaviour stands
-        /// among those from the same start).
+        /// Condition: what a policy is told, `return` (the paper's: what is left to collect), `level` (where a behaviour stands
+        /// among those from the same start) or `step-level` (among those in the same state).
         condition: Condition = Condition::Return;
         /// Held-out share: the share of the episodes that is not learned from, to measure on.
         held_out: f64 = 0.1, within: 0.001..=0.5;
@@ -240,7 +240,7 @@ pub struct Config {
 impl Config {
     /// The defaults of a preset for some sections, those of [`General`] first. A section that comes twice counts once.
     pub fn preset(preset: Preset, sections: &[Section]) -> Self {
-        let mut known = vec![Section::of::<General>()];
+        let mut known = vec![Section::of::<General>(), Section::of::<PromiseConfig>()];
         for section in sections {
             if known.iter().all(|other| other.name != section.name) {
                 known.push(*section);

@@ -1,0 +1,447 @@
+//! Fitted Q evaluation: what a policy is worth when it acts as it does, from the data alone.
+//!
+//! > Q(s_t, a_t, t, u) ← r_t + E_{a ~ π(· | s_{t+1}, t + 1, u)} Q(s_{t+1}, a, t + 1, u)
+//!
+//! One network knows all levels u, and as one more the behaviour that was logged, whose next action is the logged one. That one's
+//! worth is also known for sure, as the mean of returns; by what it is wrong there, everything is put right. Several networks
+//! each learn from a bootstrap sample of the episodes: their mean is the estimate, and how far they are apart the
+//! interval.
+
+use burn::module::Module;
+use burn::tensor::{Int, Tensor, TensorData};
+use esper_data::{Cells, Dataset, Moments, Rng, Seed, Space};
+use esper_nn::{
+    AdamWConfig, Device, Mlp, MlpConfig, Noise, Normalization, RowsIn, SparseRows, mix,
+    squared_error,
+};
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+
+use super::promises::LEVELS;
+use crate::error::Error;
+use crate::features::{Column, encode};
+use crate::methods::Context;
+use crate::policy::{Policy, column, floats};
+use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
+use crate::trajectories::{Clock, StepRows};
+
+crate::settings! {
+    /// How promises of levels are made.
+    pub struct PromiseConfig in "promise" {
+        /// Estimator: `values` evaluates the policy as it acts (fitted Q evaluation), `labels` calibrates labels on held-out
+        /// episodes, `auto` takes values unless episodes are long: errors of values add up along an episode.
+        estimator: Estimator = Estimator::Auto;
+        /// Networks, each of a bootstrap sample of the episodes; how far they are apart makes the interval.
+        models: usize = 4, within: 2..=100;
+        /// Steps of training of each; 0 takes more of them for longer episodes.
+        steps: usize = 0, within: 0..=1_000_000_000;
+        /// Batch size: transitions in a step.
+        batch: usize = 256, within: 1..=1_000_000;
+        /// Hidden width.
+        hidden: usize = 64, within: 1..=8192;
+        /// Learning rate.
+        learning_rate: f64 = 2e-3, within: 0.0..=1.0;
+    }
+}
+
+/// Where promises come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Estimator {
+    /// Values, unless episodes are long.
+    Auto,
+    /// Values of the policy as it acts.
+    Values,
+    /// Labels, calibrated.
+    Labels,
+}
+
+/// The longest episode that values are taken for by `auto`.
+const LONGEST: usize = 100;
+
+/// The most steps that are looked at.
+const MOST_STEPS: usize = 200_000;
+
+/// How far the target moves towards the values in a step.
+const TOWARDS: f64 = 0.02;
+
+/// The share of steps that learn from returns, before values learn from values.
+const WARM: f64 = 0.2;
+
+/// The level that stands for the behaviour that was logged.
+const LOGGED: usize = LEVELS.len();
+
+/// Whether values can be had of episodes like these.
+pub(crate) fn is_short(data: &Dataset) -> bool {
+    (0..data.episodes()).all(|episode| data.length(episode) <= LONGEST)
+}
+
+/// What a policy is worth, told each of [`LEVELS`].
+pub(super) struct Evaluated {
+    /// Features of the starts that were looked at.
+    pub(super) starts: Vec<Vec<f32>>,
+    /// By model, level and start.
+    values: Vec<f64>,
+    models: usize,
+    /// How often a model's bootstrap sample has each start, by model and start.
+    counts: Vec<u32>,
+}
+
+impl Evaluated {
+    /// Evaluates a policy; `None` where it cannot be, or labels are to be taken.
+    pub(super) fn of(
+        policy: &Policy,
+        context: &Context<'_>,
+        episodes: &[usize],
+    ) -> Result<Option<Self>, Error> {
+        let config = context.config.get::<PromiseConfig>()?;
+        let wanted = match config.estimator {
+            Estimator::Auto => is_short(context.data),
+            Estimator::Values => true,
+            Estimator::Labels => false,
+        };
+        if !wanted {
+            return Ok(None);
+        }
+        let seed = context.seed.named("promise");
+        let episodes = some_episodes(context.data, episodes, seed.named("episodes"));
+        let Some(log) = Log::new(policy, context, &episodes) else { return Ok(None) };
+        let mut evaluated = Evaluated {
+            starts: log.start_features(context),
+            values: Vec::new(),
+            models: config.models,
+            counts: Vec::new(),
+        };
+        for model in 0..config.models {
+            let phase = match model {
+                0 => "promise".to_owned(),
+                model => format!("promise-{}", model + 1),
+            };
+            let seed = seed.indexed(model as u64);
+            let mut sample = seed.named("bootstrap").rng();
+            let mut counts = vec![0u32; log.episodes()];
+            (0..counts.len()).for_each(|_| counts[sample.random_range(0..log.episodes())] += 1);
+            let mut learner = Evaluation::new(&log, context, &config, &counts, seed);
+            let schedule = learner.schedule();
+            train(&mut learner, &phase, schedule, context.monitor)?;
+            let values = learner.of_starts();
+            // What it is wrong by where the truth is known.
+            let error = log.mean_return - Moments::of(values[LOGGED].iter().copied()).mean;
+            for of_level in &values[..LOGGED] {
+                evaluated.values.extend(of_level.iter().map(|value| value + error));
+            }
+            evaluated.counts.extend(counts);
+        }
+        Ok(Some(evaluated))
+    }
+
+    fn of_level(&self, model: usize, level: usize) -> &[f64] {
+        let starts = self.starts.len();
+        &self.values[(model * LEVELS.len() + level) * starts..][..starts]
+    }
+
+    /// What a level is worth on average, by each model's bootstrap sample.
+    pub(super) fn means(&self, level: usize) -> impl Iterator<Item = f64> + Clone {
+        let starts = self.starts.len();
+        (0..self.models).map(move |model| {
+            let counts = &self.counts[model * starts..(model + 1) * starts];
+            let values = self.of_level(model, level).iter().zip(counts);
+            values.map(|(value, &count)| value * f64::from(count)).sum::<f64>() / starts as f64
+        })
+    }
+
+    /// What a level is worth from a start.
+    pub(super) fn value(&self, level: usize, start: usize) -> f64 {
+        let of_models = (0..self.models).map(|model| self.of_level(model, level)[start]);
+        of_models.sum::<f64>() / self.models as f64
+    }
+
+    /// What a level is worth on average over all starts.
+    pub(super) fn mean(&self, level: usize) -> f64 {
+        Moments::of((0..self.starts.len()).map(|start| self.value(level, start))).mean
+    }
+
+    /// How far from the mean of some samples the truth may be, with nine chances of ten.
+    pub(super) fn margin(&self, samples: &Moments) -> f64 {
+        // Student's t at 95% by degrees of freedom: few samples do not know their own deviation well.
+        const T: [f64; 10] = [6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81];
+        let t = T.get(self.models.saturating_sub(2)).copied().unwrap_or(1.7);
+        let deviation = samples.standard_error() * (self.models as f64).sqrt();
+        t * deviation
+    }
+}
+
+/// Episodes to look at: all of them, or some where they are many.
+fn some_episodes(data: &Dataset, episodes: &[usize], seed: Seed) -> Vec<usize> {
+    let mut order = episodes.to_vec();
+    order.shuffle(&mut seed.rng());
+    let mut steps = 0;
+    order.retain(|&episode| {
+        let within = steps < MOST_STEPS;
+        steps += data.length(episode);
+        within
+    });
+    order
+}
+
+/// Logged steps, and what the policy would do at each of them.
+struct Log {
+    rows: StepRows,
+    /// Whether a step is the last of its episode; else the next one is the next row.
+    last: Vec<bool>,
+    /// Where the steps of every episode begin; then where the last one ends.
+    first: Vec<usize>,
+    returns: Vec<f32>,
+    mean_return: f64,
+    /// By level and row: probabilities of actions, or parameters of their distribution where they are not a plain choice.
+    policy: Vec<Vec<f32>>,
+    outputs: usize,
+    /// Whether an action is a choice among some, so that the expectation over them can be had.
+    choice: bool,
+}
+
+impl Log {
+    fn new(policy: &Policy, context: &Context<'_>, episodes: &[usize]) -> Option<Self> {
+        let data = context.data;
+        let rows = StepRows::of_episodes(data, episodes);
+        let mut first = vec![0];
+        let mut last = vec![false; rows.steps.len()];
+        for &episode in episodes {
+            let end = first[first.len() - 1] + data.length(episode);
+            last[end - 1] = true;
+            first.push(end);
+        }
+        let action = &context.interface.action;
+        let (outputs, space) = (action.outputs(), action.encoding().space());
+        let choice = matches!(space, Space::Discrete { .. });
+        let mut tables = Vec::new();
+        for rank in LEVELS {
+            let mut table = policy.distributions(data, episodes, rank)?;
+            if choice {
+                table.chunks_exact_mut(outputs).for_each(softmax);
+            }
+            tables.push(table);
+        }
+        let all = context.returns_to_go();
+        let returns: Vec<f32> = rows.steps.iter().map(|&step| all[step]).collect();
+        let starts = first[..first.len() - 1].iter();
+        let mean_return = Moments::of(starts.map(|&at| f64::from(returns[at]))).mean;
+        Some(Log { rows, last, first, returns, mean_return, policy: tables, outputs, choice })
+    }
+
+    fn episodes(&self) -> usize {
+        self.first.len() - 1
+    }
+
+    fn start_features(&self, context: &Context<'_>) -> Vec<Vec<f32>> {
+        let starts = self.first[..self.episodes()].iter();
+        let features = |&at: &usize| {
+            context.interface.observation.features(context.data, self.rows.observations[at])
+        };
+        starts.map(features).collect()
+    }
+}
+
+fn softmax(logits: &mut [f32]) {
+    let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    logits.iter_mut().for_each(|logit| *logit = (*logit - highest).exp());
+    let total: f32 = logits.iter().sum();
+    logits.iter_mut().for_each(|weight| *weight /= total);
+}
+
+/// Values that are learning: `Q(s, ·, t, u)` of a choice, `Q(s, a, t, u)` otherwise.
+struct Evaluation<'a> {
+    log: &'a Log,
+    context: &'a Context<'a>,
+    config: &'a PromiseConfig,
+    /// Rows of the bootstrap sample.
+    drawn: Vec<u32>,
+    clock: Clock,
+    /// Rewards are divided by it.
+    scale: f32,
+    device: Device,
+    seed: Seed,
+    values: Trained<Mlp>,
+    target: Mlp,
+}
+
+impl<'a> Evaluation<'a> {
+    fn new(
+        log: &'a Log,
+        context: &'a Context<'a>,
+        config: &'a PromiseConfig,
+        counts: &[u32],
+        seed: Seed,
+    ) -> Self {
+        let device = context.device.clone().autodiff();
+        let interface = context.interface;
+        let (inputs, outputs) = match log.choice {
+            true => (interface.observation.width(), log.outputs),
+            false => (interface.width(), 1),
+        };
+        let values = MlpConfig::new(inputs + 1 + LEVELS.len() + 1, outputs)
+            .with_hidden(config.hidden)
+            .with_normalization(Normalization::Layer)
+            .init(&device, &mut seed.named("initialisation").rng());
+        let mut drawn = Vec::new();
+        for (episode, &count) in counts.iter().enumerate() {
+            for _ in 0..count {
+                drawn.extend((log.first[episode]..log.first[episode + 1]).map(|at| at as u32));
+            }
+        }
+        let returns = log.returns.iter().map(|&returned| f64::from(returned));
+        let deviation = Moments::of(returns).population_std() as f32;
+        Evaluation {
+            log,
+            context,
+            config,
+            drawn,
+            clock: Clock::of(context.data),
+            scale: if deviation > 0.0 { deviation } else { 1.0 },
+            device,
+            seed,
+            target: values.valid(),
+            values: Trained::new(
+                values,
+                &AdamWConfig::new().with_weight_decay(0.0),
+                config.learning_rate,
+            ),
+        }
+    }
+
+    fn schedule(&self) -> Schedule {
+        let longest = (1..self.log.first.len()).map(|at| self.log.first[at] - self.log.first[at - 1]);
+        let steps = match self.config.steps {
+            0 => 2_000 + 40 * longest.max().unwrap_or(1),
+            steps => steps,
+        };
+        Schedule { steps, decay: true }
+    }
+
+    /// What the network sees of some rows of the log under some levels: state, level, time, and the action unless all of them
+    /// are put out.
+    fn inputs(
+        &self,
+        rows: &StepRows,
+        levels: &[usize],
+        actions: Option<&Cells>,
+        device: &Device,
+    ) -> RowsIn {
+        let Context { data, interface, .. } = *self.context;
+        let told = SparseRows::new(
+            LEVELS.len() + 1,
+            (1..=levels.len() as u32).collect(),
+            levels.iter().map(|&level| level as u32).collect(),
+        );
+        let states = match actions {
+            None => interface.states(data, &rows.observations, device),
+            Some(actions) => {
+                let every: Vec<usize> = (0..levels.len()).collect();
+                let seen = Column {
+                    encoding: &interface.observation,
+                    cells: data.observations().view(),
+                    rows: &rows.observations,
+                };
+                let encoding = interface.action.encoding();
+                encode(&[seen, Column { encoding, cells: actions.view(), rows: &every }], device)
+            }
+        };
+        states.with_ones(&told).with(self.clock.column(&rows.times, device))
+    }
+
+    /// Appends the action that was taken in a step.
+    fn taken(&self, step: usize, actions: &mut Cells) {
+        let Context { data, interface, .. } = *self.context;
+        let cells = interface.action.encoding().space().cells();
+        actions.extend_from(data.actions().view(), step * cells..(step + 1) * cells);
+    }
+
+    /// What some rows of the log are worth under some levels, when the policy chooses, by a network.
+    fn worth(&self, network: &Mlp, at: &[usize], levels: &[usize], rng: &mut Rng) -> Vec<f32> {
+        let Context { data, interface, device, .. } = *self.context;
+        let rows = self.log.rows.only(at);
+        let outputs = self.log.outputs;
+        let noise = &mut Noise::new(0);
+        let policy = |row: usize, level: usize| &self.log.policy[level][row * outputs..][..outputs];
+        if self.log.choice {
+            let values = floats(network.forward(self.inputs(&rows, levels, None, device), noise));
+            let worth = |((values, &row), &level): ((&[f32], &usize), &usize)| match level {
+                LOGGED => values[data.actions().category(self.log.rows.steps[row])],
+                level => values.iter().zip(policy(row, level)).map(|(q, p)| q * p).sum(),
+            };
+            return values.chunks_exact(outputs).zip(at).zip(levels).map(worth).collect();
+        }
+        let mut actions = Cells::empty(data.actions().cell_type());
+        for (&row, &level) in at.iter().zip(levels) {
+            match level {
+                LOGGED => self.taken(self.log.rows.steps[row], &mut actions),
+                level => interface.action.draw(policy(row, level), rng, &mut actions),
+            }
+        }
+        floats(network.forward(self.inputs(&rows, levels, Some(&actions), device), noise))
+    }
+
+    /// By level, the logged behaviour last, what every start is worth.
+    fn of_starts(&self) -> Vec<Vec<f64>> {
+        let network = self.values.module().valid();
+        let starts = &self.log.first[..self.log.episodes()];
+        let mut rng = self.seed.named("starts").rng();
+        let of_level = |level: usize| {
+            let mut values = Vec::with_capacity(starts.len());
+            for part in starts.chunks(4_096) {
+                let worth = self.worth(&network, part, &vec![level; part.len()], &mut rng);
+                values.extend(worth.iter().map(|value| f64::from(value * self.scale)));
+            }
+            values
+        };
+        (0..=LOGGED).map(of_level).collect()
+    }
+}
+
+impl Learner for Evaluation<'_> {
+    fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
+        let Context { data, discount, .. } = *self.context;
+        let mut rng = self.seed.indexed(step as u64).rng();
+        let at: Vec<usize> = (0..self.config.batch)
+            .map(|_| self.drawn[rng.random_range(0..self.drawn.len())] as usize)
+            .collect();
+        let levels: Vec<usize> = at.iter().map(|_| rng.random_range(0..=LOGGED)).collect();
+        let warm = (step as f64) < WARM * self.schedule().steps as f64;
+        let targets: Vec<f32> = if warm {
+            at.iter().map(|&row| self.log.returns[row] / self.scale).collect()
+        } else {
+            // The last step has no next: whatever stands there counts for nothing.
+            let next: Vec<usize> =
+                at.iter().map(|&row| if self.log.last[row] { row } else { row + 1 }).collect();
+            let after = self.worth(&self.target, &next, &levels, &mut rng);
+            let target = |(&row, after): (&usize, f32)| {
+                let reward = data.rewards()[self.log.rows.steps[row]] / self.scale;
+                reward + if self.log.last[row] { 0.0 } else { discount as f32 * after }
+            };
+            at.iter().zip(after).map(target).collect()
+        };
+        let rows = self.log.rows.only(&at);
+        let noise = &mut Noise::new(0);
+        let module = self.values.module();
+        let predicted = if self.log.choice {
+            let values = module.forward(self.inputs(&rows, &levels, None, &self.device), noise);
+            let taken = rows.steps.iter().map(|&step| data.actions().category(step) as i32);
+            let taken = TensorData::new(taken.collect::<Vec<i32>>(), [at.len(), 1]);
+            values.gather(1, Tensor::<2, Int>::from_data(taken, &self.device))
+        } else {
+            let mut actions = Cells::empty(data.actions().cell_type());
+            rows.steps.iter().for_each(|&step| self.taken(step, &mut actions));
+            module.forward(self.inputs(&rows, &levels, Some(&actions), &self.device), noise)
+        };
+        let loss = squared_error(predicted, column(targets, &self.device), None);
+        let measured = f64::from(loss.clone().into_scalar::<f32>());
+        self.values.step(pace, &mut loss.backward());
+        self.target = mix(self.target.clone(), &self.values.module().valid(), TOWARDS);
+        vec![("value_loss", measured)]
+    }
+
+    fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
+        vec![&mut self.values, &mut self.target]
+    }
+}
