@@ -1,12 +1,13 @@
 //! What a level is worth from a start: the distribution of first labels given the first state.
 
-use esper_data::{Moments, Seed};
+use esper_data::{Moments, Seed, Space};
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::Evaluated;
 use super::promises::{LEVELS, Promises};
 use super::stream;
+use crate::methods::Context;
 
 /// Quantile function `Q(u | s_0)` of first labels given the first state. Starts are counted where they are few; where they are
 /// many, each goes to the nearest of some, so that enough episodes are ranked together.
@@ -31,6 +32,9 @@ const QUANTILES: usize = 41;
 
 /// Episodes that are ranked together at least, about.
 const TOGETHER: usize = 100;
+
+/// The most actions that a first one is told apart by.
+const FEW_ACTIONS: usize = 32;
 
 /// The most starts that are told apart.
 const MOST_STARTS: usize = 128;
@@ -73,6 +77,30 @@ impl StartLevels {
             });
         }
         (StartLevels { starts: all }, ranks)
+    }
+
+    /// For every episode of a data set a number that those share who start alike and first do the same.
+    pub(crate) fn groups(context: &Context<'_>, seed: Seed) -> Vec<usize> {
+        let Context { data, interface, .. } = *context;
+        let starts: Vec<Vec<f32>> = (0..data.episodes())
+            .map(|episode| {
+                interface.observation.features(data, data.episode_observations(episode).start)
+            })
+            .collect();
+        let found = prototypes(&starts, seed);
+        // What is not a choice among a few counts as the same.
+        let actions = match interface.action.encoding().space() {
+            Space::Discrete { n } if *n as usize <= FEW_ACTIONS => *n as usize,
+            _ => 1,
+        };
+        let first = |episode: usize| match actions {
+            1 => 0,
+            _ => data.actions().category(data.episode_steps(episode).start),
+        };
+        let group = |(episode, start): (usize, &Vec<f32>)| {
+            nearest(&found, start) * actions + first(episode)
+        };
+        starts.iter().enumerate().map(group).collect()
     }
 
     /// What levels are worth from every start when the policy acts.

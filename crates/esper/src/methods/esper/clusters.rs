@@ -38,6 +38,11 @@ impl Clusters {
         Clusters { groups, categories, probabilities }
     }
 
+    /// One cluster for everything.
+    pub(crate) fn one(data: &Dataset) -> Self {
+        Clusters::new(1, 2, [255, 0].repeat(data.rows()))
+    }
+
     /// The clusters that a model gives to every step, in one pass over the data.
     pub(crate) fn assign(
         model: &ClusterModel,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cluster::Theta;
 use super::clusters::{Clusters, STEPS_AT_ONCE, parts};
+use super::luck::LuckInLabels;
 use super::settings::{ClusterConfig, EsperConfig, LeakageConfig};
 use super::transition::TransitionPredictor;
 use crate::error::Error;
@@ -31,10 +32,28 @@ pub struct Clustering {
     pub clusters_used: usize,
     /// How many equally common clusters would be as hard to guess: e to the entropy.
     pub clusters_effective: f64,
-    /// Whether no leak was found, or only one that is tolerated; not known, and so `false`, in files of versions that did not
-    /// say.
+    /// What first labels tell about the luck of their episodes, where that was looked for.
+    #[serde(default)]
+    pub luck: Option<LuckInLabels>,
+    /// Whether no leak was found, or only one that is tolerated: of luck into labels where that was looked for; not known, and so
+    /// `false`, in files of versions that did not say.
     #[serde(default)]
     pub clean: bool,
+}
+
+impl Clustering {
+    /// Nothing is told apart, in place of a clustering.
+    pub(super) fn nothing(attempt: usize, instead_of: &Clustering) -> Self {
+        Clustering {
+            attempt,
+            leakage: Leakage { mean: 0.0, stderr: 0.0, ..instead_of.leakage },
+            clusters_used: 1,
+            clusters_effective: 1.0,
+            luck: None,
+            clean: true,
+            ..instead_of.clone()
+        }
+    }
 }
 
 /// How much clusters help a fresh predictor to predict the next state of held-out trajectories.
@@ -117,6 +136,7 @@ pub(crate) fn examine(
         action_loss: action_sum / steps as f64,
         clusters_used: shares.filter(|&share| share >= 1e-3).count(),
         clusters_effective: entropies.iter().sum::<f64>().exp(),
+        luck: None,
         clean: leakage.is_clean(config.leakage.tolerance),
     })
 }

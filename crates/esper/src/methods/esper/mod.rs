@@ -2,12 +2,14 @@
 //!
 //! Phase 1 (`cluster.rs`) learns clusters that say what the agent did and nothing about the world's luck; phase 2
 //! (`returns.rs`) their average returns. What the clusters do tell about the world, the leakage, is measured apart
-//! (`leakage.rs`), on trajectories that were not learned from. Adversarial training sometimes ends in a clustering that
-//! leaks; then another is tried, and the choice is made by these measures alone.
+//! (`leakage.rs`), on trajectories that were not learned from; and so is the luck that is left in labels (`luck.rs`).
+//! Adversarial training sometimes ends in a clustering that leaks; then another is tried that changes what was wrong, and
+//! the choice is made by these measures alone.
 
 mod cluster;
 mod clusters;
 mod leakage;
+mod luck;
 mod returns;
 mod settings;
 mod transition;
@@ -15,14 +17,16 @@ mod transition;
 pub use cluster::ClusterLearner;
 pub use clusters::{Clusters, Representatives};
 pub use leakage::{Clustering, Leakage};
+pub use luck::LuckInLabels;
 pub use settings::{
     Assign, ClusterConfig, LeakageConfig, ReturnsConfig, TimeInput, TransitionInput,
 };
 
 use esper_nn::to_safetensors;
 
-use self::cluster::{Theta, train_clusters};
+use self::cluster::train_clusters;
 use self::leakage::{examine, phase_of};
+use self::luck::Luck;
 use self::returns::ReturnPredictor;
 use self::settings::EsperConfig;
 use super::{About, Context, Curve, Findings, Labels, Relabel};
@@ -49,15 +53,17 @@ impl Relabel for Esper {
     }
 
     fn phases(&self) -> Vec<&'static str> {
-        vec!["cluster", "assign", "leakage", "returns", "label"]
+        vec!["luck", "luck-actions", "cluster", "assign", "leakage", "returns", "label"]
     }
 
     fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error> {
         let config = EsperConfig::of(context.config)?;
-        let Tried { theta, clusters, clustering, rejected } = cluster(context, &config)?;
-        let returns = context.returns_to_go();
-        let predictor = ReturnPredictor::train(context, &config.returns, &clusters, &returns)?;
-        let values = predictor.label(context, &clusters, config.returns.samples)?;
+        let luck = match config.leakage.luck_steps {
+            0 => None,
+            steps => Some(Luck::of(context, steps)?),
+        };
+        let Tried { models, clusters, clustering, values, rejected } =
+            cluster(context, &config, luck.as_ref())?;
         let warnings = if clustering.clean { Vec::new() } else { vec![LEAKS.to_owned()] };
         Ok(Labels {
             episodes: None,
@@ -70,10 +76,7 @@ impl Relabel for Esper {
                 warnings,
                 ..Findings::default()
             },
-            models: vec![
-                ("clusters", to_safetensors(&theta)),
-                ("returns", to_safetensors(&predictor.mlp)),
-            ],
+            models,
             values,
         })
     }
@@ -102,27 +105,37 @@ fn curves(phase: &str) -> Vec<Curve> {
     ]
 }
 
-/// A clustering that was taken, and those that were not.
+/// A clustering that was taken with the labels that it gives, and those that were not.
 struct Tried {
-    theta: Theta,
+    models: Vec<(&'static str, Vec<u8>)>,
     clusters: Clusters,
     clustering: Clustering,
+    values: Vec<f32>,
     rejected: Vec<Clustering>,
 }
 
-/// Clusters until a clustering is clean; if none is, takes the one that leaks least.
-fn cluster(context: &Context<'_>, config: &EsperConfig) -> Result<Tried, Error> {
-    let ClusterConfig { rep_size, rep_groups, assign, attempts, .. } = config.cluster;
+/// Clusters until a clustering is clean. If none is, nothing is told apart: what states and actions are worth says nothing of
+/// luck. Where luck is not looked for, the one that leaks least is taken.
+fn cluster(
+    context: &Context<'_>,
+    config: &EsperConfig,
+    luck: Option<&Luck>,
+) -> Result<Tried, Error> {
+    let has_luck = luck.is_none_or(Luck::is_there);
+    let mut sizes = config.cluster.following(context.interface, has_luck);
     let mut taken: Option<Tried> = None;
-    for attempt in 1..=attempts {
-        let theta = train_clusters(context, &config.cluster, &phase_of("cluster", attempt))?;
-        let categories = rep_size / rep_groups;
-        let mut clusters = Clusters::assign(&theta.clusters, context, rep_groups, categories)?;
-        if assign == Assign::Trajectory {
+    for attempt in 1..=config.cluster.attempts {
+        let tried = EsperConfig { cluster: sizes.clone(), ..config.clone() };
+        let theta = train_clusters(context, &sizes, &phase_of("cluster", attempt))?;
+        let groups = sizes.rep_groups;
+        let categories = sizes.rep_size / groups;
+        let mut clusters = Clusters::assign(&theta.clusters, context, groups, categories)?;
+        if sizes.assign == Assign::Trajectory {
             clusters.take_first(context.data);
         }
-        let clustering = examine(context, config, &theta, &clusters, attempt)?;
-        let new = Tried { theta, clusters, clustering, rejected: Vec::new() };
+        let clustering = examine(context, &tried, &theta, &clusters, attempt)?;
+        let mut new = Tried::labelled(context, config, clusters, clustering, luck)?;
+        new.models.push(("clusters", to_safetensors(&theta)));
         let best = match taken.take() {
             None => new,
             Some(old) => old.or(new),
@@ -131,14 +144,51 @@ fn cluster(context: &Context<'_>, config: &EsperConfig) -> Result<Tried, Error> 
             return Ok(best);
         }
         taken = Some(best);
+        sizes = sizes.after_leak();
     }
-    taken.ok_or_else(|| Error::Config("cluster.attempts has to be at least 1".to_owned()))
+    let least = taken
+        .ok_or_else(|| Error::Config("cluster.attempts has to be at least 1".to_owned()))?;
+    if luck.is_none() {
+        return Ok(least);
+    }
+    let attempt = config.cluster.attempts + 1;
+    let nothing = Clustering::nothing(attempt, &least.clustering);
+    let without =
+        Tried::labelled(context, config, Clusters::one(context.data), nothing, luck)?;
+    Ok(least.or(without))
 }
 
 impl Tried {
+    /// Labels by a clustering, and what luck there is in them.
+    fn labelled(
+        context: &Context<'_>,
+        config: &EsperConfig,
+        clusters: Clusters,
+        clustering: Clustering,
+        luck: Option<&Luck>,
+    ) -> Result<Self, Error> {
+        let attempt = clustering.attempt;
+        let returns = context.returns_to_go();
+        let phase = phase_of("returns", attempt);
+        let predictor =
+            ReturnPredictor::train(context, &config.returns, &clusters, &returns, &phase)?;
+        let values = predictor.label(context, &clusters, config.returns.samples)?;
+        let luck = luck.map(|luck| luck.in_labels(&values, context));
+        let clean = luck.map_or(clustering.clean, |luck: LuckInLabels| {
+            luck.is_clean(config.leakage.luck_tolerance)
+        });
+        let models = vec![("returns", to_safetensors(&predictor.mlp))];
+        let clustering = Clustering { luck, clean, ..clustering };
+        Ok(Tried { models, clusters, clustering, values, rejected: Vec::new() })
+    }
+
     /// The one of two that leaks less; the other is remembered as rejected.
     fn or(self, other: Tried) -> Tried {
-        let better = other.clustering.leakage.mean < self.clustering.leakage.mean;
+        let leak = |tried: &Tried| match tried.clustering.luck {
+            Some(luck) => luck.correlation,
+            None => tried.clustering.leakage.mean,
+        };
+        let better = other.clustering.clean || leak(&other) < leak(&self);
         let (mut taken, rejected) = if better { (other, self) } else { (self, other) };
         let mut all = rejected.rejected;
         all.append(&mut taken.rejected);

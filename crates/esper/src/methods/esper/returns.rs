@@ -40,8 +40,8 @@ impl ReturnPredictor {
         config: &ReturnsConfig,
         clusters: &Clusters,
         returns: &[f32],
+        phase: &str,
     ) -> Result<Self, Error> {
-        let phase = "returns";
         let device = context.device.clone().autodiff();
         let seed = context.seed.named(phase);
         let scale = if config.scale > 0.0 {

@@ -4,25 +4,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::settings::{Config, Norm, check_range};
+use crate::trajectories::Interface;
 
 crate::settings! {
     /// Phase 1: adversarial clustering (Equations 2 and 3).
     pub struct ClusterConfig in "cluster" {
-        /// Representation size: categories of all groups together.
-        rep_size: usize = 128, within: 2..=4096;
-        /// Representation groups: categorical variables that make up a cluster.
-        rep_groups: usize = 4, within: 1..=1024;
+        /// Representation size: categories of all groups together; 0 follows from the data: few where there is luck to tell.
+        rep_size: usize = 0, paper: 128, within: 0..=4096;
+        /// Representation groups: categorical variables that make up a cluster; 0 follows from the data.
+        rep_groups: usize = 0, paper: 4, within: 0..=1024;
         /// β_act: what reconstructing actions is worth.
         beta_act: f64 = 0.05, within: 0.0..=1e9;
         /// β_adv: what hiding the world's randomness is worth. Below zero clusters gain by telling it: that shows what
         /// telling it does.
         beta_adv: f64 = 1.0, within: -1e9..=1e9;
-        /// Steps of training.
-        steps: usize = 2_500, paper: 5_000, within: 1..=1_000_000_000;
+        /// Steps of training; 0 follows from the data.
+        steps: usize = 0, paper: 5_000, within: 0..=1_000_000_000;
         /// Batch size: trajectories in a step.
         batch: usize = 100, within: 1..=100_000;
-        /// Hidden width of all layers.
-        hidden: usize = 128, paper: 512, within: 1..=8192;
+        /// Hidden width of all layers; 0 follows from the data: half as wide where observations are small.
+        hidden: usize = 0, paper: 512, within: 0..=8192;
         /// Hidden layers of the encoder, the action predictor and the transition predictor.
         layers: usize = 2, within: 1..=64;
         /// Normalisation of hidden layers.
@@ -45,8 +46,9 @@ crate::settings! {
         truncate: usize = 1_000, within: 1..=1_000_000_000;
         /// Cluster assignment: what has a cluster of its own, every step or every trajectory.
         assign: Assign = Assign::Step;
-        /// Attempts: restarts of the adversarial training with other random numbers, until a clustering does not leak.
-        attempts: usize = 3, paper: 1, within: 1..=1000;
+        /// Attempts: trainings, each of which changes what was wrong with the last, until a clustering does not leak. If none is
+        /// clean, nothing is told apart but states and actions.
+        attempts: usize = 2, paper: 1, within: 1..=1000;
     }
     together check_groups
 }
@@ -54,6 +56,9 @@ crate::settings! {
 /// Groups divide the representation evenly.
 fn check_groups(config: &ClusterConfig) -> Result<(), Error> {
     let ClusterConfig { rep_size, rep_groups, .. } = *config;
+    if rep_size == 0 || rep_groups == 0 {
+        return Ok(());
+    }
     if !rep_size.is_multiple_of(rep_groups) {
         return Err(Error::Config(format!(
             "cluster.rep_size is {rep_size}; it has to be a multiple of cluster.rep_groups, {rep_groups}"
@@ -72,6 +77,44 @@ crate::settings! {
         learning_rate: f64 = 1e-3, within: 0.0..=1.0;
         /// Tolerance: the share of the world's randomness that clusters may tell and still count as clean.
         tolerance: f64 = 0.02, within: 0.0..=1.0;
+        /// Steps of training of what tells luck: the values of states and actions. 0 does not look for luck in labels.
+        luck_steps: usize = 1_000, paper: 0, within: 0..=1_000_000_000;
+        /// Tolerance of luck: the correlation of labels with luck that still counts as clean.
+        luck_tolerance: f64 = 0.1, within: 0.0..=1.0;
+    }
+}
+
+/// Observations of fewer features than this are small.
+const SMALL: usize = 64;
+
+impl ClusterConfig {
+    /// The same with everything that follows from the data; `luck` is whether chance has a say in returns.
+    pub fn following(&self, interface: &Interface, luck: bool) -> Self {
+        let small = interface.width() <= SMALL;
+        let or = |value: usize, other: usize| if value == 0 { other } else { value };
+        // What tells little can tell little of luck; without luck, clusters may tell everything.
+        let (rep_size, rep_groups) = if luck { (8, 1) } else { (128, 4) };
+        let groups = or(self.rep_groups, rep_groups);
+        let size = or(self.rep_size, rep_size.max(2 * groups)).next_multiple_of(groups);
+        ClusterConfig {
+            rep_groups: groups,
+            rep_size: size,
+            beta_act: if luck && self.rep_size == 0 { self.beta_act / 5.0 } else { self.beta_act },
+            steps: or(self.steps, if small { 1_500 } else { 2_500 }),
+            hidden: or(self.hidden, if small { 64 } else { 128 }),
+            ..self.clone()
+        }
+    }
+
+    /// What to try after a clustering that leaks: fewer categories, and more weight for whom it hides from.
+    pub(crate) fn after_leak(&self) -> Self {
+        ClusterConfig {
+            rep_groups: 1,
+            rep_size: (self.rep_size / self.rep_groups / 2).clamp(2, 8),
+            beta_act: self.beta_act / 3.0,
+            beta_adv: self.beta_adv,
+            ..self.clone()
+        }
     }
 }
 

@@ -1,0 +1,303 @@
+//! Leakage where it counts: labels against the luck that changed returns.
+//!
+//! With V any guess at what is still to come, and Q(s, a) the mean of r + V(s') after taking a in s, chance gave
+//!
+//! > B_t = r_t + V(s_{t+1}) - Q(s_t, a_t)
+//!
+//! in step t: zero on average whoever acts, because what follows (s, a) is up to the world alone. The sum over an episode is its
+//! luck. A label that says who acted, and no more, is the same whether chance was kind or not. What the first state and
+//! action explain of a label was there before chance had a say, and does not count.
+//!
+//! V and Q of an episode are learned from others (two halves, each by the other).
+
+use burn::module::Module;
+use esper_data::{Moments, Seed};
+use esper_nn::{
+    AdamWConfig, Device, Mlp, MlpConfig, Noise, Normalization, RowsIn, squared_error,
+};
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+
+use crate::condition::StartLevels;
+use crate::error::Error;
+use crate::features::Scale;
+use crate::methods::Context;
+use crate::policy::{column, floats};
+use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
+use crate::trajectories::{Clock, StepRows};
+
+/// What first labels tell about the luck of their episodes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LuckInLabels {
+    /// How much of episodes' luck labels explain, as a correlation: 0 is nothing, 1 is all of it.
+    pub correlation: f64,
+    /// The correlation that labels without any luck in them would show at most, with nineteen chances of twenty.
+    pub noise: f64,
+    /// The share of the variance of returns that is luck.
+    pub share: f64,
+}
+
+impl LuckInLabels {
+    /// Whether no luck was found in labels: within noise, within what is tolerated, or there is hardly any luck.
+    pub fn is_clean(&self, tolerance: f64) -> bool {
+        self.correlation <= tolerance.max(self.noise) || self.share < LEAST_SHARE
+    }
+}
+
+/// Less of returns than this is no luck but an error of the values.
+const LEAST_SHARE: f64 = 0.02;
+
+/// The luck of every episode.
+pub(crate) struct Luck {
+    /// By episode.
+    of_episodes: Vec<f64>,
+    share: f64,
+    /// What episodes have in common before chance has a say: like starts, the same first action.
+    groups: Vec<usize>,
+}
+
+/// The most episodes that are looked at: half of them is learned from, half is measured.
+const MOST_STEPS: usize = 400_000;
+
+/// Labels of a group are told apart by so many heights, if there are enough of them.
+const HEIGHTS: usize = 5;
+const ENOUGH: usize = 40;
+
+impl Luck {
+    /// Learns what every episode owes to luck.
+    pub(crate) fn of(context: &Context<'_>, steps: usize) -> Result<Self, Error> {
+        let data = context.data;
+        let seed = context.seed.named("luck");
+        let mut order: Vec<usize> = (0..data.episodes()).collect();
+        order.shuffle(&mut seed.rng());
+        let mut total = 0;
+        order.retain(|&episode| {
+            let within = total < MOST_STEPS;
+            total += data.length(episode);
+            within
+        });
+        let halves = order.split_at(order.len() / 2);
+        let mut of_episodes = vec![f64::NAN; data.episodes()];
+        for (half, (learned, measured)) in
+            [halves, (halves.1, halves.0)].into_iter().enumerate()
+        {
+            let values = Values::train(context, learned, steps, half)?;
+            for part in measured.chunks(EPISODES_AT_ONCE) {
+                values.luck(context, part, &mut of_episodes);
+            }
+        }
+        let returns = order.iter().map(|&episode| data.episode_return(episode));
+        let known = order.iter().map(|&episode| of_episodes[episode]);
+        let variance = |moments: Moments| moments.population_std().powi(2);
+        let share = variance(Moments::of(known)) / variance(Moments::of(returns)).max(1e-300);
+        let groups = StartLevels::groups(context, seed.named("starts"));
+        Ok(Luck { of_episodes, share: share.min(1.0), groups })
+    }
+
+    /// Whether chance has a say in returns.
+    pub(crate) fn is_there(&self) -> bool {
+        self.share >= LEAST_SHARE
+    }
+
+    /// What first labels tell about it.
+    pub(crate) fn in_labels(&self, labels: &[f32], context: &Context<'_>) -> LuckInLabels {
+        let data = context.data;
+        let label = |episode: usize| labels[data.episode_steps(episode).start];
+        let mut members: Vec<Vec<usize>> =
+            vec![Vec::new(); self.groups.iter().max().map_or(0, |most| most + 1)];
+        let known = |episode: &usize| !self.of_episodes[*episode].is_nan();
+        (0..data.episodes()).filter(known).for_each(|it| members[self.groups[it]].push(it));
+        let all = members.iter().flatten().map(|&episode| f64::from(label(episode)));
+        // Labels that differ by a hair are the same.
+        let hair = 1e-3 * Moments::of(all.collect::<Vec<_>>().into_iter()).population_std();
+        let (mut explained, mut whole, mut chance, mut count) = (0.0, 0.0, 0.0, 0usize);
+        for group in &mut members {
+            if group.len() < ENOUGH {
+                continue;
+            }
+            group.sort_by(|&a, &b| label(a).total_cmp(&label(b)).then(a.cmp(&b)));
+            let luck = Moments::of(group.iter().map(|&episode| self.of_episodes[episode]));
+            let variance = luck.population_std().powi(2);
+            whole += variance * group.len() as f64;
+            count += group.len();
+            // Heights of about as many episodes each; equal labels stay together.
+            let size = (group.len() / HEIGHTS).max(ENOUGH);
+            let (mut start, mut heights) = (0, 0);
+            while start < group.len() {
+                let mut end = (start + size).min(group.len());
+                while end < group.len()
+                    && f64::from(label(group[end]) - label(group[end - 1])) <= hair
+                {
+                    end += 1;
+                }
+                let some = group[start..end].iter().map(|&episode| self.of_episodes[episode]);
+                let difference = Moments::of(some).mean - luck.mean;
+                explained += difference.powi(2) * (end - start) as f64;
+                (start, heights) = (end, heights + 1);
+            }
+            // By chance alone every height but one takes a share of the variance.
+            chance += (heights - 1) as f64 * variance;
+        }
+        if whole <= 0.0 {
+            return LuckInLabels { correlation: 0.0, noise: 0.0, share: self.share };
+        }
+        LuckInLabels {
+            correlation: ((explained - chance).max(0.0) / whole).sqrt(),
+            noise: 1.65 / (count as f64).sqrt(),
+            share: self.share,
+        }
+    }
+}
+
+/// V and Q of some episodes.
+struct Values {
+    ahead: Mlp,
+    taken: Mlp,
+    scale: Scale,
+    clock: Clock,
+}
+
+impl Values {
+    fn train(
+        context: &Context<'_>,
+        episodes: &[usize],
+        steps: usize,
+        half: usize,
+    ) -> Result<Self, Error> {
+        let seed = context.seed.named("luck").indexed(half as u64);
+        let returns = context.returns_to_go();
+        let rows = StepRows::of_episodes(context.data, episodes);
+        let clock = Clock::of(context.data);
+        let scale = Scale::of(rows.steps.iter().map(|&step| f64::from(returns[step])));
+        let schedule = Schedule { steps, decay: true };
+        let phase = |name: &str| match half {
+            0 => name.to_owned(),
+            _ => format!("{name}-2"),
+        };
+        let observed = |step: usize| scale.apply(f64::from(returns[step]));
+        let targets: Vec<f32> = rows.steps.iter().map(|&step| observed(step)).collect();
+        let mut ahead = Regression::new(context, &rows, targets, clock, false, seed.named("v"));
+        train(&mut ahead, &phase("luck"), schedule, context.monitor)?;
+        let ahead = ahead.mlp.into_module().valid();
+        // One step ahead, then what is still to come.
+        let mut targets = Vec::with_capacity(rows.steps.len());
+        for part in episodes.chunks(EPISODES_AT_ONCE) {
+            let rows = StepRows::of_episodes(context.data, part);
+            let after = worth_after(context, &ahead, scale, clock, &rows);
+            let target = |(&step, after): (&usize, f64)| {
+                scale.apply(f64::from(context.data.rewards()[step]) + after)
+            };
+            targets.extend(rows.steps.iter().zip(after).map(target));
+        }
+        let mut taken = Regression::new(context, &rows, targets, clock, true, seed.named("q"));
+        train(&mut taken, &phase("luck-actions"), schedule, context.monitor)?;
+        Ok(Values { ahead, taken: taken.mlp.into_module().valid(), scale, clock })
+    }
+
+    /// Writes the luck of some episodes.
+    fn luck(&self, context: &Context<'_>, episodes: &[usize], luck: &mut [f64]) {
+        let rows = StepRows::of_episodes(context.data, episodes);
+        let input = input(context, &rows, self.clock, true, context.device);
+        let taken = floats(self.taken.forward(input, &mut Noise::new(0)));
+        let after = worth_after(context, &self.ahead, self.scale, self.clock, &rows);
+        let mut at = 0;
+        for &episode in episodes {
+            let mut sum = 0.0;
+            for step in context.data.episode_steps(episode) {
+                let reward = f64::from(context.data.rewards()[step]);
+                sum += reward + after[at] - self.scale.undo(taken[at]);
+                at += 1;
+            }
+            luck[episode] = sum;
+        }
+    }
+}
+
+/// For every step of some whole episodes what is still to come after it: nothing after the last, which ends it or cuts it.
+fn worth_after(
+    context: &Context<'_>,
+    ahead: &Mlp,
+    scale: Scale,
+    clock: Clock,
+    rows: &StepRows,
+) -> Vec<f64> {
+    let seen = input(context, rows, clock, false, context.device);
+    let worth = floats(ahead.forward(seen, &mut Noise::new(0)));
+    let after = |at: usize| match rows.times.get(at + 1) {
+        Some(&time) if time > 0 => context.discount * scale.undo(worth[at + 1]),
+        _ => 0.0,
+    };
+    (0..worth.len()).map(after).collect()
+}
+
+/// Episodes that go through a network at once.
+const EPISODES_AT_ONCE: usize = 200;
+
+/// What a network sees of some steps: state and time, with the action or without.
+fn input(
+    context: &Context<'_>,
+    rows: &StepRows,
+    clock: Clock,
+    with_action: bool,
+    device: &Device,
+) -> RowsIn {
+    let Context { data, interface, .. } = *context;
+    let seen = match with_action {
+        true => interface.states_and_actions(data, rows, device),
+        false => interface.states(data, &rows.observations, device),
+    };
+    seen.with(clock.column(&rows.times, device))
+}
+
+/// A number for every step, learned.
+struct Regression<'a> {
+    context: &'a Context<'a>,
+    rows: &'a StepRows,
+    targets: Vec<f32>,
+    clock: Clock,
+    with_action: bool,
+    device: Device,
+    seed: Seed,
+    mlp: Trained<Mlp>,
+}
+
+impl<'a> Regression<'a> {
+    fn new(
+        context: &'a Context<'a>,
+        rows: &'a StepRows,
+        targets: Vec<f32>,
+        clock: Clock,
+        with_action: bool,
+        seed: Seed,
+    ) -> Self {
+        let device = context.device.clone().autodiff();
+        let interface = context.interface;
+        let seen = if with_action { interface.width() } else { interface.observation.width() };
+        let mlp = MlpConfig::new(seen + 1, 1)
+            .with_hidden(64)
+            .with_normalization(Normalization::Layer)
+            .init(&device, &mut seed.named("initialisation").rng());
+        let mlp = Trained::new(mlp, &AdamWConfig::new(), 2e-3);
+        Regression { context, rows, targets, clock, with_action, device, seed, mlp }
+    }
+}
+
+impl Learner for Regression<'_> {
+    fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
+        let mut rng = self.seed.indexed(step as u64).rng();
+        let at: Vec<usize> = (0..512).map(|_| rng.random_range(0..self.targets.len())).collect();
+        let rows = self.rows.only(&at);
+        let targets = column(at.iter().map(|&at| self.targets[at]).collect(), &self.device);
+        let input = input(self.context, &rows, self.clock, self.with_action, &self.device);
+        let predicted = self.mlp.module().forward(input, &mut Noise::new(0));
+        let loss = squared_error(predicted, targets, None);
+        let measured = f64::from(loss.clone().into_scalar::<f32>());
+        self.mlp.step(pace, &mut loss.backward());
+        vec![("value_loss", measured)]
+    }
+
+    fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
+        vec![&mut self.mlp]
+    }
+}
