@@ -145,6 +145,7 @@ impl Workload for Training {
 pub(crate) fn clustering(sizes: &Sizes) -> Training {
     let given = Given::of(sizes, &[]);
     let config: ClusterConfig = given.config.get().expect("it has settings");
+    let config = config.following(&given.interface, true);
     let config: &'static ClusterConfig = Box::leak(Box::new(config));
     let rows = config.batch * given.data.steps() / given.data.episodes();
     Training {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use esper::condition::Condition;
 use esper::run::RunFolder;
-use esper_data::{Dataset, write_json};
+use esper_data::{Dataset, Moments, write_json};
 use esper_nn::{Device, default_device};
 use esper_tasks::proving::{self, Truth};
 use serde::{Deserialize, Serialize};
@@ -396,11 +396,12 @@ fn correlation_within(data: &Dataset, labels: &[f32], numbers: &[f64]) -> Option
         let state = (start..start + cells).map(|cell| seen.number(cell).to_bits()).collect();
         groups.entry((data.behaviour(episode)?, state)).or_default().push(episode);
     }
+    let first = |episode: usize| f64::from(labels[data.episode_steps(episode).start]);
+    // Labels that differ by a hair are the same.
+    let hair = 0.01 * Moments::of((0..data.episodes()).map(first)).population_std();
     let (mut sum, mut total) = (0.0, 0.0);
     for members in groups.values().filter(|members| members.len() >= FEWEST) {
-        let pair = |&episode: &usize| {
-            (f64::from(labels[data.episode_steps(episode).start]), numbers[episode])
-        };
+        let pair = |&episode: &usize| (first(episode), numbers[episode]);
         let pairs: Vec<(f64, f64)> = members.iter().map(pair).collect();
         let count = pairs.len() as f64;
         let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / count;
@@ -408,10 +409,9 @@ fn correlation_within(data: &Dataset, labels: &[f32], numbers: &[f64]) -> Option
         let product = |f: &dyn Fn(f64, f64) -> f64| {
             pairs.iter().map(|(x, y)| f(x - a, y - b)).sum::<f64>() / count
         };
-        let (xx, yy, xy) =
-            (product(&|x, _| x * x), product(&|_, y| y * y), product(&|x, y| x * y));
+        let (xx, yy, xy) = (product(&|x, _| x * x), product(&|_, y| y * y), product(&|x, y| x * y));
         if yy > 1e-12 {
-            let correlation = if xx > 1e-12 { xy / (xx * yy).sqrt() } else { 0.0 };
+            let correlation = if xx > hair.powi(2) + 1e-12 { xy / (xx * yy).sqrt() } else { 0.0 };
             sum += count * correlation.abs();
             total += count;
         }

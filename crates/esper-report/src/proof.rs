@@ -41,10 +41,7 @@ pub fn proof_page(proven: &Proven, command: &str) -> Report {
         })
     };
     let label = |what: &str| format!("{what}, as a share of the range above the best behaviour");
-    let (x, y) = (
-        Axis::around(&label("promised"), ends()),
-        Axis::around("achieved", ends()),
-    );
+    let (x, y) = (Axis::around(&label("promised"), ends()), Axis::around("achieved", ends()));
     let (low, high) = (x.low.max(y.low), x.high.min(y.high));
     let mut marks = vec![Mark::Guide { from: [low, low], to: [high, high] }];
     marks.extend(dots);
@@ -102,8 +99,19 @@ fn in_words(verdict: &Verdict) -> String {
 /// Every training, as a table.
 fn rows(proven: &Proven) -> Vec<Vec<String>> {
     let heading = [
-        "world", "kind", "seed", "method", "condition", "promise", "achieved", "stderr",
-        "best behaviour", "optimum", "range", "calibration error", "warned",
+        "world",
+        "kind",
+        "seed",
+        "method",
+        "condition",
+        "promise",
+        "achieved",
+        "stderr",
+        "best behaviour",
+        "optimum",
+        "range",
+        "calibration error",
+        "warned",
     ];
     let row = |tried: &Tried| {
         let maybe = |value: Option<f64>| value.map_or("–".to_owned(), number);

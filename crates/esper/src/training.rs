@@ -55,6 +55,51 @@ pub struct Unwatched;
 
 impl Monitor for Unwatched {}
 
+/// One of several trainings that count as one phase: its progress is that of all of them.
+pub(crate) struct PartOf<'a> {
+    pub(crate) monitor: &'a dyn Monitor,
+    pub(crate) phase: &'static str,
+    pub(crate) part: usize,
+    pub(crate) parts: usize,
+}
+
+impl PartOf<'_> {
+    /// The name of the part: that of the phase, with a number from the second on.
+    pub(crate) fn name(&self) -> String {
+        match self.part {
+            0 => self.phase.to_owned(),
+            part => format!("{}-{}", self.phase, part + 1),
+        }
+    }
+}
+
+impl Monitor for PartOf<'_> {
+    fn progress(&self, _: &str, done: usize, total: usize) {
+        self.monitor.progress(self.phase, self.part * total + done, self.parts * total);
+    }
+
+    fn record(
+        &self,
+        phase: &str,
+        step: usize,
+        metrics: &[(&'static str, f64)],
+    ) -> Result<(), Error> {
+        self.monitor.record(phase, step, metrics)
+    }
+
+    fn stop(&self) -> bool {
+        self.monitor.stop()
+    }
+
+    fn save_checkpoint(&self, phase: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
+        self.monitor.save_checkpoint(phase, checkpoint)
+    }
+
+    fn load_checkpoint(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
+        self.monitor.load_checkpoint(phase)
+    }
+}
+
 /// A training that can go on from here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use esper::condition::Target;
+use esper::condition::{Condition, Target};
 use esper::methods::cql::{CqlConfig, CqlContinuousConfig};
 use esper::methods::esper::{ClusterConfig, ReturnsConfig};
 use esper::methods::labels::FromFile;
@@ -18,7 +18,11 @@ use esper_nn::{Device, DeviceName};
 use rand::RngExt;
 
 /// Settings of a few steps with small networks.
-const TINY: [&str; 24] = [
+const TINY: [&str; 28] = [
+    "condition=return",
+    "promise.steps=60",
+    "promise.models=2",
+    "leakage.luck_steps=60",
     "cluster.steps=120",
     "cluster.batch=20",
     "cluster.hidden=16",
@@ -184,9 +188,17 @@ impl Monitor for Stopping<'_> {
 
 #[test]
 fn threads_and_stops_do_not_change_a_byte() {
-    // In every phase: clustering, leakage, returns, policy; within a record and at one.
-    let stops = [7, 100, 150, 230, 300];
+    // In every phase: luck, clustering, leakage, returns, policy, promise; within a record and at one.
+    let stops = [7, 100, 300, 390, 470, 540];
     assert_reproducible(&tiny("esper"), &stops);
+    let told = |condition| {
+        let mut plan = tiny("esper");
+        plan.config =
+            plan.config.with(|general: &mut General| general.condition = condition).unwrap();
+        plan
+    };
+    assert_reproducible(&told(Condition::StepLevel), &[600]);
+    assert_reproducible(&told(Condition::Level), &[650]);
     assert_reproducible(&tiny("cql"), &[60]);
     assert_reproducible(&tiny_with("bc", "transformer"), &[55]);
 }

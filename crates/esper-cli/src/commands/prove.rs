@@ -14,13 +14,11 @@ use crate::output::{Failure, Output, Paint, failure, report_failure, table};
 use crate::progress::{Board, catch_interrupts, duration, interrupted};
 
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example:  esper prove --worlds 20\n          \
+#[command(after_help = "Example:  esper prove --worlds 20\n          \
                   esper prove --worlds 100 --method esper --method rvs:return --method cql --out proof\n          \
                   esper prove --world queue --world treatment --seeds 10\n\n\
     Worlds with seeds below 1000 were used while the program was made; those from 1000 on were not. It can be stopped at any \
-    time: the same command goes on where it was."
-)]
+    time: the same command goes on where it was.")]
 pub(crate) struct Arguments {
     /// Random worlds, one of each seed [default: 20, or none with --world]
     #[arg(long, value_name = "N")]
@@ -90,7 +88,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let go_on = "go on with the same command";
     let proven = proven.map_err(|error| failure(error, go_on))?;
     let page = arguments.out.join(PAGE);
-    proof_page(&proven, &again(arguments)).write(&page).map_err(|error| report_failure(error, go_on))?;
+    proof_page(&proven, &again(arguments))
+        .write(&page)
+        .map_err(|error| report_failure(error, go_on))?;
     output.result(&proven, || {
         let took = duration(started.elapsed().as_secs_f64());
         format!("{}\n{} in {took}\n", text(&proven, output), page.display())
@@ -151,8 +151,17 @@ fn line(tried: &Tried) -> String {
 
 fn text(proven: &Proven, output: &Output) -> String {
     let heading = [
-        "method", "told", "tried", "kept 5%", "kept 10%", "error", "regret", "good", "above best",
-        "luck", "seconds",
+        "method",
+        "told",
+        "tried",
+        "kept 5%",
+        "kept 10%",
+        "error",
+        "regret",
+        "good",
+        "above best",
+        "luck",
+        "seconds",
     ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for verdict in proven.summary.iter().filter(|verdict| verdict.kind.is_none()) {
@@ -176,5 +185,9 @@ fn text(proven: &Proven, output: &Output) -> String {
     let words = "\nKept: promises within 5% or 10% of the range of behaviours' mean returns. Error: mean |achieved - promised| over \
                  levels.\nRegret: how far below the best behaviour; good: within 3% of it; above best: where there is room. Luck: mean \
                  |correlation|\nof first labels with the luck of episodes.\n";
-    format!("{}\n\n{}{words}", output.paint(Paint::Heading, "Promises against the truth"), table(&rows))
+    format!(
+        "{}\n\n{}{words}",
+        output.paint(Paint::Heading, "Promises against the truth"),
+        table(&rows)
+    )
 }

@@ -37,7 +37,10 @@ pub fn task() -> Task {
         .with_settings(
             "quick",
             [
+                "condition=return",
                 "cluster.rep_size=8",
+                "cluster.steps=2500",
+                "leakage.luck_steps=0",
                 "cluster.rep_groups=1",
                 "cluster.beta_act=0.01",
                 "cluster.hidden=64",

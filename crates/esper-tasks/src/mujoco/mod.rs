@@ -181,7 +181,11 @@ fn task(rules: &'static Rules, body: &'static Body, summary: &str) -> Task {
     .with_settings(
         "quick",
         [
+            "condition=return",
             "cluster.rep_size=64",
+            "cluster.rep_groups=4",
+            "cluster.hidden=128",
+            "leakage.luck_steps=0",
             "cluster.beta_act=0.3",
             "cluster.batch=8",
             "cluster.steps=1500",

@@ -52,7 +52,10 @@ pub fn task() -> Task {
         .with_settings(
             "quick",
             [
+                "condition=return",
                 "cluster.rep_size=32",
+                "cluster.rep_groups=4",
+                "leakage.luck_steps=0",
                 "cluster.beta_act=0.2",
                 "cluster.batch=32",
                 "cluster.assign=trajectory",

@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::Context;
 use crate::policy::{Policy, column, floats};
-use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
+use crate::training::{Checkpointed, Learner, PartOf, Schedule, Trained, train};
 use crate::trajectories::{Clock, StepRows};
 
 crate::settings! {
@@ -39,7 +39,7 @@ crate::settings! {
         /// Batch size: transitions in a step.
         batch: usize = 256, within: 1..=1_000_000;
         /// Hidden width.
-        hidden: usize = 64, within: 1..=8192;
+        hidden: usize = 128, within: 1..=8192;
         /// Learning rate.
         learning_rate: f64 = 2e-3, within: 0.0..=1.0;
     }
@@ -114,17 +114,19 @@ impl Evaluated {
             counts: Vec::new(),
         };
         for model in 0..config.models {
-            let phase = match model {
-                0 => "promise".to_owned(),
-                model => format!("promise-{}", model + 1),
-            };
             let seed = seed.indexed(model as u64);
             let mut sample = seed.named("bootstrap").rng();
             let mut counts = vec![0u32; log.episodes()];
             (0..counts.len()).for_each(|_| counts[sample.random_range(0..log.episodes())] += 1);
             let mut learner = Evaluation::new(&log, context, &config, &counts, seed);
             let schedule = learner.schedule();
-            train(&mut learner, &phase, schedule, context.monitor)?;
+            let part = PartOf {
+                monitor: context.monitor,
+                phase: "promise",
+                part: model,
+                parts: config.models,
+            };
+            train(&mut learner, &part.name(), schedule, &part)?;
             let values = learner.of_starts();
             // What it is wrong by where the truth is known.
             let error = log.mean_return - Moments::of(values[LOGGED].iter().copied()).mean;
@@ -311,7 +313,8 @@ impl<'a> Evaluation<'a> {
     }
 
     fn schedule(&self) -> Schedule {
-        let longest = (1..self.log.first.len()).map(|at| self.log.first[at] - self.log.first[at - 1]);
+        let longest =
+            (1..self.log.first.len()).map(|at| self.log.first[at] - self.log.first[at - 1]);
         let steps = match self.config.steps {
             0 => 2_000 + 40 * longest.max().unwrap_or(1),
             steps => steps,

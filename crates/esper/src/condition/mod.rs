@@ -43,6 +43,21 @@ pub enum Condition {
     Level,
     /// Where a step's behaviour stands among all that were seen in the same state, from 0 to 1.
     StepLevel,
+    /// As a setting only: what the method was made for, and where that is a level, of steps unless episodes are too long for its
+    /// promise.
+    Auto,
+}
+
+impl Condition {
+    /// What is told, given data and what a method was made for.
+    pub(crate) fn resolved(self, data: &Dataset, made_for_levels: bool) -> Self {
+        match self {
+            Condition::Auto if !made_for_levels => Condition::Return,
+            Condition::Auto if evaluation::is_short(data) => Condition::StepLevel,
+            Condition::Auto => Condition::Level,
+            condition => condition,
+        }
+    }
 }
 
 impl std::fmt::Display for Condition {
@@ -51,6 +66,7 @@ impl std::fmt::Display for Condition {
             Condition::Return => "return",
             Condition::Level => "level",
             Condition::StepLevel => "step-level",
+            Condition::Auto => "auto",
         })
     }
 }

@@ -43,6 +43,12 @@ const SAMPLES: usize = 200;
 /// The share of bootstrap samples that is left out at either end.
 const TAIL: f64 = 0.05;
 
+/// With fewer episodes promises are guesses.
+const FEW_EPISODES: usize = 200;
+
+/// An interval is wide from this share of what promises differ by.
+const WIDE: f64 = 0.15;
+
 /// Levels that a policy is evaluated at.
 pub(super) const LEVELS: [f64; 13] =
     [0.05, 0.125, 0.2, 0.275, 0.35, 0.425, 0.5, 0.575, 0.65, 0.725, 0.8, 0.875, 0.95];
@@ -129,6 +135,26 @@ impl Promises {
             true => Ok(()),
             false => Err("its promises are not in order".to_owned()),
         }
+    }
+
+    /// What has to be said beforehand, given the number of episodes: a sentence each without a stop.
+    pub(crate) fn warnings(&self, episodes: usize) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if episodes < FEW_EPISODES {
+            warnings.push(format!(
+                "there are {episodes} episodes, so few speak about any level: promises are guesses"
+            ));
+        }
+        let promised = || self.0.iter().map(|promise| promise.promise);
+        let spread = promised().fold(f64::MIN, f64::max) - promised().fold(f64::MAX, f64::min);
+        let chosen = self.of_level(self.offline_level());
+        let margin = (chosen.high - chosen.low) / 2.0;
+        if margin > WIDE * spread {
+            warnings.push(format!(
+                "the promise of the level that is chosen may be off by {margin:.3}, which is much of what levels differ by: collect more episodes"
+            ));
+        }
+        warnings
     }
 
     /// All of them, from the lowest level to the highest.

@@ -164,8 +164,7 @@ impl Learner for Quantiles<'_> {
         let quantiles = self.mlp.module().forward(input, &mut Noise::new(0));
         let shares: Vec<f32> =
             (0..QUANTILES).map(|at| (at as f32 + 0.5) / QUANTILES as f32).collect();
-        let shares =
-            Tensor::<2>::from_data(TensorData::new(shares, [1, QUANTILES]), &self.device);
+        let shares = Tensor::<2>::from_data(TensorData::new(shares, [1, QUANTILES]), &self.device);
         // Pinball: a label above its quantile counts as the share, one below as the rest.
         let above = targets - quantiles;
         let loss = (above.clone() * shares.clone()).max_pair(above * (shares - 1.0)).mean();

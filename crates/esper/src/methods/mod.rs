@@ -127,6 +127,12 @@ pub trait Relabel: Send + Sync {
         true
     }
 
+    /// Whether policies are told levels of its labels where nothing else is said, or labels themselves: what was observed is what
+    /// return conditioning is told.
+    fn is_made_for_levels(&self) -> bool {
+        true
+    }
+
     /// The phases that it goes through, as far as they are known beforehand; for telling how long it will take.
     fn phases(&self) -> Vec<&'static str> {
         Vec::new()
@@ -160,7 +166,12 @@ impl<R: Relabel> Method for R {
     }
 
     fn phases(&self) -> Vec<&'static str> {
-        [Relabel::phases(self), vec!["policy"]].concat()
+        let mut phases = Relabel::phases(self);
+        // Levels are told where nothing else is said.
+        phases.extend(self.is_made_for_levels().then_some("ranks"));
+        phases.push("policy");
+        phases.extend(self.is_made_for_levels().then_some("promise"));
+        phases
     }
 
     fn identity(&self) -> Result<Option<String>, Error> {
@@ -174,7 +185,7 @@ impl<R: Relabel> Method for R {
     fn learn(&self, context: &Context<'_>) -> Result<Learned, Error> {
         let seed = context.seed.named(&Relabel::about(self).name);
         let labels = self.relabel(&Context { seed, ..*context })?;
-        context.imitate(labels, self.has_targets())
+        context.imitate(labels, self.has_targets(), self.is_made_for_levels())
     }
 }
 
@@ -218,12 +229,18 @@ impl Context<'_> {
     }
 
     /// Trains a policy of the chosen kind on labels.
-    pub fn imitate(&self, labels: Labels, has_targets: bool) -> Result<Learned, Error> {
+    pub fn imitate(
+        &self,
+        labels: Labels,
+        has_targets: bool,
+        made_for_levels: bool,
+    ) -> Result<Learned, Error> {
         let data = self.data;
         labels.check(data)?;
         let everything: Vec<usize> = (0..data.episodes()).collect();
         let episodes = labels.episodes.as_deref().unwrap_or(&everything);
-        let conditioned = match self.config.get::<General>()?.condition {
+        let condition = self.config.get::<General>()?.condition;
+        let conditioned = match condition.resolved(data, made_for_levels) {
             Condition::Level if has_targets => {
                 Conditioned::on_levels(&labels.values, self, episodes)
             }
@@ -247,7 +264,10 @@ impl Context<'_> {
         {
             policy = policy.with_levels(evaluated);
         }
-        let (findings, mut curves) = (labels.findings.clone(), labels.curves.clone());
+        let (mut findings, mut curves) = (labels.findings.clone(), labels.curves.clone());
+        if let Some(levels) = &policy.card().levels {
+            findings.warnings.extend(levels.promises.warnings(episodes.len()));
+        }
         curves.push(Curve::new("policy loss", "policy", "policy_loss"));
         Ok(Learned { labels: Some(labels), policy, findings, curves })
     }

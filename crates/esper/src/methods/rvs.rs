@@ -15,6 +15,10 @@ impl Relabel for Rvs {
             .summed_up("imitates whatever reached a return, by luck or not")
     }
 
+    fn is_made_for_levels(&self) -> bool {
+        false
+    }
+
     fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error> {
         Ok(Labels::new(context.returns_to_go()))
     }

@@ -120,7 +120,12 @@ impl PolicyCard {
         }
         self.labels.as_ref().map_or(Ok(()), LabelInput::check)?;
         self.levels.as_ref().map_or(Ok(()), Levels::check)?;
-        if (self.condition != Condition::Return) != self.levels.is_some() {
+        let told_levels = match self.condition {
+            Condition::Return => false,
+            Condition::Level | Condition::StepLevel => true,
+            Condition::Auto => return Err("it does not say what it is told".to_owned()),
+        };
+        if told_levels != self.levels.is_some() {
             return Err(
                 "it is told levels and knows none, or knows some and is not told".to_owned()
             );

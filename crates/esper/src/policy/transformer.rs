@@ -362,8 +362,7 @@ impl Network for TransformerNetwork {
                 let end = (start + self.sizes.context).min(length) - 1;
                 let window = [Window { episode, start, end }];
                 let noise = &mut Noise::new(0);
-                let (rows, _) =
-                    model.forward(data, &card.interface, &|_, _| told, &window, noise);
+                let (rows, _) = model.forward(data, &card.interface, &|_, _| told, &window, noise);
                 all.extend_from_slice(&floats(rows)[(known - start) * outputs..]);
                 known = end + 1;
                 start = known - self.sizes.context.min(known) / 2;

@@ -157,7 +157,6 @@ mod tests {
             ("cluster", "write key=value"),
             ("cluster=3", "is a section"),
             ("cluster.beta=3", "rep_size"),
-            ("cluster.rep_groups=3", "multiple"),
             ("mlp.steps=0", "from 1"),
             ("mlp.steps=many", "mlp.steps is 8000, of type integer"),
             ("mlp.steps=-1", "mlp"),

@@ -157,8 +157,9 @@ crate::settings! {
         /// Discount factor γ: how much less a reward counts a step later.
         discount: f64 = 1.0, within: 0.0..=1.0;
         /// Condition: what a policy is told, `return` (the paper's: what is left to collect), `level` (where a behaviour stands
-        /// among those from the same start) or `step-level` (among those in the same state).
-        condition: Condition = Condition::Return;
+        /// among those from the same start), `step-level` (among those in the same state), or `auto`: returns or levels by what
+        /// the method was made for; levels of steps, unless episodes are longer than 100 steps.
+        condition: Condition = Condition::Auto, paper: Condition::Return;
         /// Held-out share: the share of the episodes that is not learned from, to measure on.
         held_out: f64 = 0.1, within: 0.001..=0.5;
     }

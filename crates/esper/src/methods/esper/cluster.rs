@@ -242,7 +242,8 @@ mod tests {
         let taken: Vec<u8> = (0..steps).map(|at| (at % 2) as u8).collect();
         let data = discrete([5, 2], &lengths, &seen, &taken, &vec![0.0; steps], &[]);
         let interface = Interface::of(&data);
-        let config = ClusterConfig { hidden: 8, ..ClusterConfig::default() };
+        let config =
+            ClusterConfig { hidden: 8, rep_size: 8, rep_groups: 2, ..ClusterConfig::default() };
         let device = cpu().autodiff();
         let model = ClusterModel::new(&config, &interface, &device, &mut Seed::new(0).rng());
         let batch = Trajectories::new(&data, &interface, &[0, 1, 2, 3, 4], &device);

@@ -12,9 +12,7 @@
 
 use burn::module::Module;
 use esper_data::{Moments, Seed};
-use esper_nn::{
-    AdamWConfig, Device, Mlp, MlpConfig, Noise, Normalization, RowsIn, squared_error,
-};
+use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, Normalization, RowsIn, squared_error};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
@@ -24,7 +22,7 @@ use crate::error::Error;
 use crate::features::Scale;
 use crate::methods::Context;
 use crate::policy::{column, floats};
-use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
+use crate::training::{Checkpointed, Learner, PartOf, Schedule, Trained, train};
 use crate::trajectories::{Clock, StepRows};
 
 /// What first labels tell about the luck of their episodes.
@@ -79,9 +77,7 @@ impl Luck {
         });
         let halves = order.split_at(order.len() / 2);
         let mut of_episodes = vec![f64::NAN; data.episodes()];
-        for (half, (learned, measured)) in
-            [halves, (halves.1, halves.0)].into_iter().enumerate()
-        {
+        for (half, (learned, measured)) in [halves, (halves.1, halves.0)].into_iter().enumerate() {
             let values = Values::train(context, learned, steps, half)?;
             for part in measured.chunks(EPISODES_AT_ONCE) {
                 values.luck(context, part, &mut of_episodes);
@@ -171,14 +167,17 @@ impl Values {
         let clock = Clock::of(context.data);
         let scale = Scale::of(rows.steps.iter().map(|&step| f64::from(returns[step])));
         let schedule = Schedule { steps, decay: true };
-        let phase = |name: &str| match half {
-            0 => name.to_owned(),
-            _ => format!("{name}-2"),
+        // V and Q of both halves.
+        let part = |part: usize| PartOf {
+            monitor: context.monitor,
+            phase: "luck",
+            part: 2 * half + part,
+            parts: 4,
         };
         let observed = |step: usize| scale.apply(f64::from(returns[step]));
         let targets: Vec<f32> = rows.steps.iter().map(|&step| observed(step)).collect();
         let mut ahead = Regression::new(context, &rows, targets, clock, false, seed.named("v"));
-        train(&mut ahead, &phase("luck"), schedule, context.monitor)?;
+        train(&mut ahead, &part(0).name(), schedule, &part(0))?;
         let ahead = ahead.mlp.into_module().valid();
         // One step ahead, then what is still to come.
         let mut targets = Vec::with_capacity(rows.steps.len());
@@ -191,7 +190,7 @@ impl Values {
             targets.extend(rows.steps.iter().zip(after).map(target));
         }
         let mut taken = Regression::new(context, &rows, targets, clock, true, seed.named("q"));
-        train(&mut taken, &phase("luck-actions"), schedule, context.monitor)?;
+        train(&mut taken, &part(1).name(), schedule, &part(1))?;
         Ok(Values { ahead, taken: taken.mlp.into_module().valid(), scale, clock })
     }
 

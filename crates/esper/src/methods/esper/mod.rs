@@ -53,7 +53,7 @@ impl Relabel for Esper {
     }
 
     fn phases(&self) -> Vec<&'static str> {
-        vec!["luck", "luck-actions", "cluster", "assign", "leakage", "returns", "label"]
+        vec!["luck", "cluster", "assign", "leakage", "returns", "label"]
     }
 
     fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error> {
@@ -146,15 +146,14 @@ fn cluster(
         taken = Some(best);
         sizes = sizes.after_leak();
     }
-    let least = taken
-        .ok_or_else(|| Error::Config("cluster.attempts has to be at least 1".to_owned()))?;
+    let least =
+        taken.ok_or_else(|| Error::Config("cluster.attempts has to be at least 1".to_owned()))?;
     if luck.is_none() {
         return Ok(least);
     }
     let attempt = config.cluster.attempts + 1;
     let nothing = Clustering::nothing(attempt, &least.clustering);
-    let without =
-        Tried::labelled(context, config, Clusters::one(context.data), nothing, luck)?;
+    let without = Tried::labelled(context, config, Clusters::one(context.data), nothing, luck)?;
     Ok(least.or(without))
 }
 

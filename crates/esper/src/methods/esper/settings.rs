@@ -56,7 +56,9 @@ crate::settings! {
 /// Groups divide the representation evenly.
 fn check_groups(config: &ClusterConfig) -> Result<(), Error> {
     let ClusterConfig { rep_size, rep_groups, .. } = *config;
-    if rep_size == 0 || rep_groups == 0 {
+    // What follows from the data fits.
+    let rep_groups = rep_groups.max(1);
+    if rep_size == 0 {
         return Ok(());
     }
     if !rep_size.is_multiple_of(rep_groups) {
@@ -112,7 +114,6 @@ impl ClusterConfig {
             rep_groups: 1,
             rep_size: (self.rep_size / self.rep_groups / 2).clamp(2, 8),
             beta_act: self.beta_act / 3.0,
-            beta_adv: self.beta_adv,
             ..self.clone()
         }
     }
@@ -208,5 +209,33 @@ mod tests {
         assert_eq!((rep_size, rep_groups, steps), (128, 4, 5_000));
         assert_eq!((beta_act, beta_adv), (0.05, 1.0));
         assert_eq!(ReturnsConfig::preset(Preset::Paper).steps, 5_000);
+    }
+
+    #[test]
+    fn groups_divide_the_representation() {
+        let problem = |rep_size: usize, rep_groups: usize| {
+            let config = ClusterConfig { rep_size, rep_groups, ..ClusterConfig::default() };
+            config.check().err().map(|error| error.to_string())
+        };
+        assert!(problem(128, 3).is_some_and(|words| words.contains("multiple")));
+        assert!(problem(2048, 0).is_some_and(|words| words.contains("256")));
+        assert_eq!((problem(0, 3), problem(8, 0)), (None, None));
+    }
+
+    /// Few categories where there is luck to tell, many where there is none; what was said stays.
+    #[test]
+    fn sizes_follow_from_the_data() {
+        let data = crate::fixtures::discrete([3, 2], &[1], &[0, 1], &[0], &[1.0], &[]);
+        let interface = Interface::of(&data);
+        let sizes = |config: ClusterConfig, luck: bool| {
+            let config = config.following(&interface, luck);
+            config.check().unwrap();
+            (config.rep_size, config.rep_groups, config.hidden)
+        };
+        let usual = ClusterConfig::default;
+        assert_eq!(sizes(usual(), true), (8, 1, 64));
+        assert_eq!(sizes(usual(), false), (128, 4, 64));
+        assert_eq!(sizes(ClusterConfig { rep_size: 32, hidden: 16, ..usual() }, true), (32, 1, 16));
+        assert_eq!(sizes(ClusterConfig { rep_groups: 3, ..usual() }, true), (9, 3, 64));
     }
 }
