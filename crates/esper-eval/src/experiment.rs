@@ -571,6 +571,7 @@ impl Resolved<'_> {
         })?;
         let results = RunResults {
             leakage: summary.findings.clustering.as_ref().map(|clustering| clustering.leakage.mean),
+            condition: summary.condition,
             train_seconds: summary.train_seconds,
             findings: summary.findings,
             curves: summary.curves,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use esper::Registry;
+use esper::condition::Condition;
 use esper::methods::{About, Curve, Findings};
 use esper::settings::Preset;
 use esper_data::Moments;
@@ -63,6 +64,9 @@ pub struct RunResults {
     /// What it achieves.
     #[serde(flatten)]
     pub evaluation: Evaluation,
+    /// What the policy is told.
+    #[serde(default)]
+    pub condition: Condition,
     /// How much clusters help to predict the world; null for methods without clusters.
     pub leakage: Option<f64>,
     /// How long training took.
@@ -88,6 +92,9 @@ pub struct MethodResults {
     pub summary: String,
     /// Its policy; null for methods that have no choice of one.
     pub policy: Option<String>,
+    /// What it is told; null for methods that are told nothing, and in files of versions that did not say.
+    #[serde(default)]
+    pub condition: Option<Condition>,
     /// Best over the sweep.
     pub best_return: Option<MeanStd>,
     /// With the target chosen offline.
@@ -154,6 +161,7 @@ impl RunResults {
         RunResults {
             seed,
             evaluation,
+            condition: Condition::Return,
             leakage: None,
             train_seconds: 0.0,
             findings: Findings::default(),
@@ -204,6 +212,7 @@ impl MethodResults {
             title: about.title(policy).to_owned(),
             summary: about.summary.clone(),
             policy: policy.map(str::to_owned),
+            condition: runs.first().filter(|_| policy.is_some()).map(|run| run.condition),
             best_return: over(|run| Some(run.evaluation.best_return)),
             offline_return: over(|run| run.evaluation.offline_return),
             calibration_error: over(|run| run.evaluation.calibration_error),
