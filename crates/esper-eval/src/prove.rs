@@ -60,7 +60,7 @@ impl Default for Proof {
             worlds: Vec::new(),
             contenders: Vec::new(),
             seeds: 1,
-            episodes: 10_000,
+            episodes: 30_000,
             settings: Vec::new(),
             device: default_device(),
         }

@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     seeds: u64,
 
     /// Episodes with each level
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = parse_episodes)]
+    #[arg(long, value_name = "N", default_value = "30000", value_parser = parse_episodes)]
     episodes: usize,
 
     /// Change one setting, as in promise.models=8; repeat for more

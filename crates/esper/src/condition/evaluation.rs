@@ -316,7 +316,7 @@ impl<'a> Evaluation<'a> {
         let longest =
             (1..self.log.first.len()).map(|at| self.log.first[at] - self.log.first[at - 1]);
         let steps = match self.config.steps {
-            0 => 2_000 + 40 * longest.max().unwrap_or(1),
+            0 => 3_500 + 60 * longest.max().unwrap_or(1),
             steps => steps,
         };
         Schedule { steps, decay: true }
