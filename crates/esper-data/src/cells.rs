@@ -210,16 +210,12 @@ impl<'a> CellsRef<'a> {
         each_type!(CellsRef, self, values => Cell::view(&values[range]))
     }
 
-    /// The category in one cell.
-    ///
-    /// # Panics
-    ///
-    /// When the cells are real numbers: those are no categories.
+    /// The category in one cell. Of real numbers, which mixtures of both are stored as, the whole part.
     pub fn category(self, at: usize) -> usize {
         match self {
             CellsRef::Byte(values) => usize::from(values[at]),
             CellsRef::Short(values) => usize::from(values[at]),
-            CellsRef::Float(_) => panic!("a real number is not a category"),
+            CellsRef::Float(values) => values[at] as usize,
         }
     }
 

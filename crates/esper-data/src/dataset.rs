@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crate::cells::Cells;
 use crate::error::DataError;
+use crate::fields::Fields;
 use crate::space::{CellError, Space};
 
 /// What the columns of a data set mean, and where it came from.
@@ -31,12 +32,22 @@ pub struct Metadata {
     pub observation_space: Space,
     /// What an action looks like.
     pub action_space: Space,
+    /// What cells are called and hold in the log that the data came from, where that is known.
+    #[serde(default, skip_serializing_if = "Fields::is_empty")]
+    pub fields: Fields,
 }
 
 impl Metadata {
     /// Metadata of data from anywhere: no task, no seed.
     pub fn new(observation_space: Space, action_space: Space) -> Self {
-        Metadata { task: None, task_version: None, seed: None, observation_space, action_space }
+        Metadata {
+            task: None,
+            task_version: None,
+            seed: None,
+            observation_space,
+            action_space,
+            fields: Fields::default(),
+        }
     }
 }
 
@@ -72,9 +83,15 @@ pub(crate) struct Columns {
 impl Columns {
     /// Checks the columns against the spaces. That they fit each other is the builder's work.
     fn check(&self) -> Result<(), String> {
-        let Metadata { observation_space, action_space, .. } = &self.metadata;
+        let Metadata { observation_space, action_space, fields, .. } = &self.metadata;
         observation_space.validate().map_err(|problem| format!("observation space {problem}"))?;
         action_space.validate().map_err(|problem| format!("action space {problem}"))?;
+        if matches!(action_space, Space::Tuple { .. }) {
+            return Err(format!(
+                "action space {action_space}: actions are categories or numbers, not both"
+            ));
+        }
+        fields.check(observation_space, action_space)?;
         if self.ends.is_empty() {
             return Err("there are no episodes".to_owned());
         }

@@ -12,6 +12,7 @@ mod cells;
 mod dataset;
 mod draw;
 mod error;
+mod fields;
 mod file;
 mod names;
 mod numbers;
@@ -25,6 +26,7 @@ pub use cells::{Cell, CellType, Cells, CellsMut, CellsRef};
 pub use dataset::{Dataset, End, Metadata};
 pub use draw::{LOG_DEVIATIONS, draw_softmax, draw_squashed, draw_weighted, index_at};
 pub use error::DataError;
+pub use fields::{Field, FieldKind, Fields, SECONDS_OF_A_DAY, Word, parse_date, parse_truth};
 pub use file::{
     Checksums, DatasetWriter, Header, LabelColumns, PendingFile, StepLabels, panics_are_caught,
     read, write_file, write_json,

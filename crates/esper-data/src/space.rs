@@ -1,8 +1,8 @@
 //! Spaces: what an observation or an action looks like, as data.
 //!
 //! The names are Gymnasium's. A value of a space is a row of *cells*: small integers for the three categorical
-//! spaces, floats for [`Space::Box`]. A network sees *features*: categories are one-hot encoded, everything else
-//! is passed on as it is.
+//! spaces, floats for [`Space::Box`] and for mixtures of both, [`Space::Tuple`]. A network sees *features*: categories are
+//! one-hot encoded, everything else is passed on as it is.
 //!
 //! ```
 //! use esper_data::Space;
@@ -50,6 +50,12 @@ pub enum Space {
         #[serde(default, skip_serializing_if = "Option::is_none", with = "bounds_as_json")]
         bounds: Option<Vec<[f32; 2]>>,
     },
+    /// Several spaces side by side, none of them a tuple: numbers beside categories. All cells are stored as real numbers.
+    /// For observations only.
+    Tuple {
+        /// The spaces, in the order of their cells.
+        spaces: Vec<Space>,
+    },
 }
 
 impl Space {
@@ -59,6 +65,7 @@ impl Space {
             Space::Discrete { .. } => 1,
             Space::MultiDiscrete { nvec } => nvec.len(),
             Space::MultiBinary { shape } | Space::Box { shape, .. } => shape.iter().product(),
+            Space::Tuple { spaces } => spaces.iter().map(Space::cells).sum(),
         }
     }
 
@@ -68,6 +75,35 @@ impl Space {
             Space::Discrete { n } => *n as usize,
             Space::MultiDiscrete { nvec } => nvec.iter().map(|&n| n as usize).sum(),
             Space::MultiBinary { .. } | Space::Box { .. } => self.cells(),
+            Space::Tuple { spaces } => spaces.iter().map(Space::features).sum(),
+        }
+    }
+
+    /// How many of the features are plain real numbers; the others are 0 or 1, one-hot or binary.
+    pub fn numbers(&self) -> usize {
+        match self {
+            Space::Box { .. } => self.cells(),
+            Space::Tuple { spaces } => spaces.iter().map(Space::numbers).sum(),
+            _ => 0,
+        }
+    }
+
+    /// The spaces side by side that make up this one: itself, unless it is a tuple.
+    pub fn parts(&self) -> &[Space] {
+        match self {
+            Space::Tuple { spaces } => spaces,
+            space => std::slice::from_ref(space),
+        }
+    }
+
+    /// For every cell how many categories it has; `None` for real numbers.
+    pub fn categories(&self) -> Vec<Option<u32>> {
+        match self {
+            Space::Discrete { n } => vec![Some(*n)],
+            Space::MultiDiscrete { nvec } => nvec.iter().copied().map(Some).collect(),
+            Space::MultiBinary { .. } => vec![Some(2); self.cells()],
+            Space::Box { .. } => vec![None; self.cells()],
+            Space::Tuple { spaces } => spaces.iter().flat_map(Space::categories).collect(),
         }
     }
 
@@ -77,7 +113,7 @@ impl Space {
             Space::Discrete { n } => *n,
             Space::MultiDiscrete { nvec } => nvec.iter().copied().max().unwrap_or(0),
             Space::MultiBinary { .. } => 2,
-            Space::Box { .. } => return CellType::Float,
+            Space::Box { .. } | Space::Tuple { .. } => return CellType::Float,
         };
         if most <= 1 << 8 { CellType::Byte } else { CellType::Short }
     }
@@ -95,6 +131,12 @@ impl Space {
             Space::Discrete { n } => categories(*n)?,
             Space::MultiDiscrete { nvec } => nvec.iter().try_for_each(|&n| categories(n))?,
             Space::MultiBinary { .. } => {}
+            Space::Tuple { spaces } => {
+                if spaces.iter().any(|space| matches!(space, Space::Tuple { .. })) {
+                    return Err(format!("{self}: a tuple within a tuple"));
+                }
+                spaces.iter().try_for_each(Space::validate)?;
+            }
             Space::Box { shape, bounds } => {
                 let cells = checked_cells(shape);
                 if let Some(bounds) = bounds {
@@ -114,6 +156,10 @@ impl Space {
             Space::Discrete { .. } => Some(1),
             Space::MultiDiscrete { nvec } => Some(nvec.len()),
             Space::MultiBinary { shape } | Space::Box { shape, .. } => checked_cells(shape),
+            // Each is small, as was just checked.
+            Space::Tuple { spaces } => {
+                spaces.iter().try_fold(0usize, |sum, space| sum.checked_add(space.cells()))
+            }
         };
         match cells {
             Some(1..=MAX_CELLS) => Ok(()),
@@ -147,7 +193,26 @@ impl Space {
                     }),
                 }
             }
-            (Space::Box { .. }, _) => Err(CellError {
+            (Space::Tuple { .. }, CellsRef::Float(values)) => {
+                let limits = self.categories();
+                let problem = |value: f32, limit: Option<u32>| match limit {
+                    _ if !value.is_finite() => Some(format!("{value} is not a finite number")),
+                    Some(_) if value < 0.0 || value.fract() != 0.0 => {
+                        Some(format!("{value} is no category"))
+                    }
+                    Some(n) if value >= n as f32 => Some(format!("{value} is not below {n}")),
+                    _ => None,
+                };
+                let found = values.chunks_exact(width).enumerate().find_map(|(row, values)| {
+                    let mut cells = values.iter().zip(&limits).enumerate();
+                    cells.find_map(|(cell, (value, limit))| {
+                        let problem = problem(*value, *limit)?;
+                        Some(CellError { row, cell, problem })
+                    })
+                });
+                found.map_or(Ok(()), Err)
+            }
+            (Space::Box { .. } | Space::Tuple { .. }, _) => Err(CellError {
                 row: 0,
                 cell: 0,
                 problem: "holds integers where the space has real numbers".to_owned(),
@@ -159,12 +224,16 @@ impl Space {
     ///
     /// `row` indexes values, not cells; `features` has [`Space::features`] entries, which are all overwritten.
     pub fn encode(&self, cells: CellsRef<'_>, row: usize, features: &mut [f32]) {
-        let width = self.cells();
-        let range = row * width..(row + 1) * width;
+        self.encode_at(cells, row * self.cells(), features);
+    }
+
+    /// The same of the cells from one on.
+    fn encode_at(&self, cells: CellsRef<'_>, first: usize, features: &mut [f32]) {
+        let range = first..first + self.cells();
         match self {
             Space::Discrete { .. } => {
                 features.fill(0.0);
-                features[cells.category(row)] = 1.0;
+                features[cells.category(first)] = 1.0;
             }
             Space::MultiDiscrete { nvec } => {
                 features.fill(0.0);
@@ -179,32 +248,43 @@ impl Space {
                 CellsRef::Short(values) => widen(&values[range], features, f32::from),
                 CellsRef::Float(values) => features.copy_from_slice(&values[range]),
             },
+            Space::Tuple { spaces } => {
+                let (mut cell, mut rest) = (first, features);
+                for space in spaces {
+                    let (own, others) = rest.split_at_mut(space.features());
+                    space.encode_at(cells, cell, own);
+                    (cell, rest) = (cell + space.cells(), others);
+                }
+            }
         }
     }
 
-    /// Appends the indices of the features that are 1 in one row of a categorical space: the sparse form of
-    /// [`Space::encode`], which a first layer can sum as a few weight rows. `None` for [`Space::Box`].
-    pub fn active(&self, cells: CellsRef<'_>, row: usize, indices: &mut Vec<u32>) -> Option<()> {
-        let width = self.cells();
-        let range = row * width..(row + 1) * width;
-        match self {
-            Space::Discrete { .. } => indices.push(cells.category(row) as u32),
-            Space::MultiDiscrete { nvec } => {
-                let mut offset = 0;
-                for (&n, at) in nvec.iter().zip(range) {
-                    indices.push(offset + cells.category(at) as u32);
-                    offset += n;
+    /// Appends the indices of the features that are 1 in one row, counted among those that are not plain numbers: the sparse
+    /// form of [`Space::encode`], which a first layer can sum as a few weight rows. Nothing for [`Space::Box`].
+    pub fn active(&self, cells: CellsRef<'_>, row: usize, indices: &mut Vec<u32>) {
+        let (mut first, mut offset) = (row * self.cells(), 0);
+        for space in self.parts() {
+            let range = first..first + space.cells();
+            first = range.end;
+            match space {
+                Space::Discrete { .. } => {
+                    indices.push(offset + cells.category(range.start) as u32);
                 }
+                Space::MultiDiscrete { nvec } => {
+                    let mut offset = offset;
+                    for (&n, at) in nvec.iter().zip(range) {
+                        indices.push(offset + cells.category(at) as u32);
+                        offset += n;
+                    }
+                }
+                Space::MultiBinary { .. } => {
+                    let ones = range.enumerate().filter(|&(_, at)| cells.category(at) == 1);
+                    indices.extend(ones.map(|(cell, _)| offset + cell as u32));
+                }
+                Space::Box { .. } | Space::Tuple { .. } => {}
             }
-            Space::MultiBinary { .. } => indices.extend(
-                range
-                    .enumerate()
-                    .filter(|&(_, at)| cells.category(at) == 1)
-                    .map(|(cell, _)| cell as u32),
-            ),
-            Space::Box { .. } => return None,
+            offset += (space.features() - space.numbers()) as u32;
         }
-        Some(())
     }
 }
 
@@ -223,6 +303,10 @@ impl fmt::Display for Space {
             },
             Space::MultiBinary { shape } => write!(f, "MultiBinary({})", join(shape)),
             Space::Box { shape, .. } => write!(f, "Box({})", join(shape)),
+            Space::Tuple { spaces } => {
+                let spaces: Vec<String> = spaces.iter().map(Space::to_string).collect();
+                write!(f, "Tuple({})", spaces.join(", "))
+            }
         }
     }
 }
@@ -341,7 +425,9 @@ mod tests {
         let cells = Cells::Float(vec![1.5, -2.0, 3.0, 4.0]);
         space.encode(cells.view(), 1, &mut features);
         assert_eq!(features, [3.0, 4.0]);
-        assert_eq!(space.active(cells.view(), 0, &mut vec![]), None);
+        let mut indices = vec![];
+        space.active(cells.view(), 0, &mut indices);
+        assert!(indices.is_empty());
     }
 
     #[test]
@@ -357,11 +443,52 @@ mod tests {
                 let mut features = vec![0.0; space.features()];
                 space.encode(cells.view(), row, &mut features);
                 let mut indices = vec![];
-                space.active(cells.view(), row, &mut indices).unwrap();
+                space.active(cells.view(), row, &mut indices);
                 let expected: Vec<u32> =
                     (0..features.len() as u32).filter(|&i| features[i as usize] == 1.0).collect();
                 assert_eq!(indices, expected, "{space} row {row}");
             }
+        }
+    }
+
+    /// A number, one of three, two numbers, a pair of one of two and one of four.
+    fn mixed() -> Space {
+        let real = |cells: usize| Space::Box { shape: vec![cells], bounds: None };
+        let pair = Space::MultiDiscrete { nvec: vec![2, 4] };
+        Space::Tuple { spaces: vec![real(1), Space::Discrete { n: 3 }, real(2), pair] }
+    }
+
+    #[test]
+    fn numbers_and_categories_stand_side_by_side() {
+        let space = mixed();
+        space.validate().unwrap();
+        assert_eq!((space.cells(), space.features(), space.numbers()), (6, 12, 3));
+        let limits = [None, Some(3), None, None, Some(2), Some(4)];
+        assert_eq!(space.categories(), limits);
+        let cells =
+            Cells::Float(vec![9.0; 6].into_iter().chain([0.5, 2.0, -1.0, 7.0, 1.0, 3.0]).collect());
+        let mut features = [9.0; 12];
+        space.encode(cells.view(), 1, &mut features);
+        assert_eq!(features, [0.5, 0.0, 0.0, 1.0, -1.0, 7.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
+        // Among the nine features that are no numbers.
+        let mut indices = vec![];
+        space.active(cells.view(), 1, &mut indices);
+        assert_eq!(indices, [2, 4, 8]);
+    }
+
+    #[test]
+    fn categories_in_a_tuple_are_checked() {
+        let check = |cells: [f32; 6]| mixed().check(Cells::Float(cells.to_vec()).view());
+        assert_eq!(check([0.5, 2.0, -1.0, 7.0, 1.0, 3.0]), Ok(()));
+        for (at, value, words) in [
+            (1, 3.0, "cell 1: 3 is not below 3"),
+            (4, 0.5, "cell 4: 0.5 is no category"),
+            (5, -1.0, "cell 5: -1 is no category"),
+            (2, f32::NAN, "cell 2: NaN is not a finite number"),
+        ] {
+            let mut cells = [0.0; 6];
+            cells[at] = value;
+            assert_eq!(check(cells).unwrap_err().to_string(), format!("row 0, {words}"));
         }
     }
 
@@ -394,6 +521,9 @@ mod tests {
             Space::MultiBinary { shape: vec![usize::MAX, 2] },
             Space::Box { shape: vec![2], bounds: Some(vec![[0.0, 1.0]]) },
             Space::Box { shape: vec![1], bounds: Some(vec![[1.0, 0.0]]) },
+            Space::Tuple { spaces: vec![] },
+            Space::Tuple { spaces: vec![Space::Discrete { n: 0 }] },
+            Space::Tuple { spaces: vec![mixed()] },
         ] {
             assert!(space.validate().is_err(), "{space:?}");
         }

@@ -13,7 +13,7 @@ use esper::policy::{column, floats};
 use esper::settings::Settings;
 use esper::training::{Checkpointed, Trained};
 use esper::{Checkpoint, Error, Interface};
-use esper_data::{Cells, CellsRef, Rng, Seed, Space};
+use esper_data::{Cells, CellsRef, Fields, Rng, Seed, Space};
 use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, squared_error};
 use esper_tasks::{Spaces, Worlds};
 use rand::seq::SliceRandom;
@@ -84,6 +84,7 @@ impl Ppo {
         let interface = Interface {
             observation: Encoding::unscaled(&observation),
             action: ActionHead::new(Encoding::unscaled(&action)),
+            fields: Fields::default(),
         };
         let plain = device.clone();
         let device = device.clone().autodiff();
@@ -119,7 +120,7 @@ impl Ppo {
         let copies = self.playing.worlds().copies();
         let everywhere: Vec<usize> = (0..copies).collect();
         let (actor, critic) = (self.actor.module().valid(), self.critic.module().valid());
-        let Interface { observation: encoding, action: head } = &self.interface;
+        let Interface { observation: encoding, action: head, .. } = &self.interface;
         let cells = self.playing.worlds().spaces().action.cell_type();
         let evaluate = |mlp: &Mlp, seen: CellsRef<'_>, rows: &[usize]| {
             evaluate(mlp, encoding, seen, rows, &self.plain)

@@ -16,7 +16,7 @@ use esper::policy::{column, floats};
 use esper::settings::Settings;
 use esper::training::{Checkpointed, Trained};
 use esper::{Checkpoint, Error, Interface};
-use esper_data::{Cells, Rng, Seed, draw_squashed};
+use esper_data::{Cells, Fields, Rng, Seed, draw_squashed};
 use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, RowsIn, squared_error};
 use esper_tasks::{Spaces, Step, Worlds};
 use rand::RngExt;
@@ -96,6 +96,7 @@ impl Sac {
         let interface = Interface {
             observation: Encoding::unscaled(&observation),
             action: ActionHead::new(Encoding::unscaled(&action)),
+            fields: Fields::default(),
         };
         let (plain, device) = (device.clone(), device.clone().autodiff());
         let seed = seed.named("sac");

@@ -50,7 +50,8 @@ impl ActionHead {
             Space::Discrete { n } => vec![*n as usize],
             Space::MultiDiscrete { nvec } => nvec.iter().map(|&n| n as usize).collect(),
             space @ Space::MultiBinary { .. } => vec![2; space.cells()],
-            Space::Box { .. } => Vec::new(),
+            // Nobody acts in a mixture of numbers and categories: data and policies with one are refused.
+            Space::Box { .. } | Space::Tuple { .. } => Vec::new(),
         }
     }
 

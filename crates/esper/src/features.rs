@@ -72,12 +72,14 @@ impl Encoding {
         rows: impl Iterator<Item = usize> + Clone,
     ) -> Self {
         let width = space.cells();
-        let scaling = match (space, cells) {
-            (Space::Box { .. }, CellsRef::Float(numbers)) => {
+        let scaling = match cells {
+            CellsRef::Float(numbers) => {
                 let column = |cell: usize| {
                     rows.clone().map(move |row| f64::from(numbers[row * width + cell]))
                 };
-                (0..width).map(|cell| Scale::of(column(cell))).collect()
+                let real = space.categories().into_iter().enumerate();
+                let real = real.filter(|(_, categories)| categories.is_none());
+                real.map(|(cell, _)| Scale::of(column(cell))).collect()
             }
             _ => Vec::new(),
         };
@@ -87,8 +89,7 @@ impl Encoding {
     /// Whether it makes sense; one that was read from a file may not.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.space.validate()?;
-        let is_box = matches!(self.space, Space::Box { .. });
-        let fits = self.scaling.is_empty() || (is_box && self.scaling.len() == self.space.cells());
+        let fits = self.scaling.is_empty() || self.scaling.len() == self.space.numbers();
         if !fits {
             return Err(format!("{} scales for {}", self.scaling.len(), self.space));
         }
@@ -115,8 +116,9 @@ impl Encoding {
         self.space.features()
     }
 
-    fn is_sparse(&self) -> bool {
-        !matches!(self.space, Space::Box { .. })
+    /// How many features are 0 or 1.
+    fn ones(&self) -> usize {
+        self.space.features() - self.space.numbers()
     }
 
     /// The features of one observation of a data set.
@@ -128,9 +130,32 @@ impl Encoding {
 
     fn write(&self, cells: CellsRef<'_>, row: usize, features: &mut [f32]) {
         self.space.encode(cells, row, features);
-        for (feature, scale) in features.iter_mut().zip(&self.scaling) {
-            *feature = scale.apply(f64::from(*feature));
+        let (mut rest, mut scales) = (features, self.scaling.iter());
+        for space in self.space.parts() {
+            let (own, others) = rest.split_at_mut(space.features());
+            rest = others;
+            for (feature, scale) in own.iter_mut().take(space.numbers()).zip(&mut scales) {
+                *feature = scale.apply(f64::from(*feature));
+            }
         }
+    }
+
+    /// The plain numbers of the chosen values, scaled: `[rows, numbers]`.
+    fn numbers(&self, cells: CellsRef<'_>, rows: &[usize], device: &Device) -> Tensor<2> {
+        if !matches!(self.space, Space::Tuple { .. }) {
+            return self.dense(cells, rows, device);
+        }
+        let (width, limits) = (self.space.cells(), self.space.categories());
+        let real: Vec<usize> = (0..width).filter(|&cell| limits[cell].is_none()).collect();
+        let mut numbers = Vec::with_capacity(rows.len() * real.len());
+        for row in rows {
+            for (at, cell) in real.iter().enumerate() {
+                let number = cells.number(row * width + cell);
+                let scale = self.scaling.get(at);
+                numbers.push(scale.map_or(number, |scale| scale.apply(f64::from(number))));
+            }
+        }
+        Tensor::from_data(TensorData::new(numbers, [rows.len(), real.len()]), device)
     }
 
     /// The chosen values as a dense matrix: `[rows, width]`.
@@ -144,19 +169,19 @@ impl Encoding {
     }
 }
 
-/// Several columns side by side, those of categories first. All have the same number of rows.
+/// Several columns side by side, categories of all of them first. All have the same number of rows.
 pub fn encode(columns: &[Column<'_>], device: &Device) -> RowsIn {
     let count = columns[0].rows.len();
     let mut sparse_columns = Vec::new();
     let mut features = 0;
-    for column in columns.iter().filter(|column| column.encoding.is_sparse()) {
+    for column in columns.iter().filter(|column| column.encoding.ones() > 0) {
         sparse_columns.push((column, features as u32));
-        features += column.encoding.width();
+        features += column.encoding.ones();
     }
     let dense: Vec<Tensor<2>> = columns
         .iter()
-        .filter(|column| !column.encoding.is_sparse())
-        .map(|column| column.encoding.dense(column.cells, column.rows, device))
+        .filter(|column| column.encoding.space.numbers() > 0)
+        .map(|column| column.encoding.numbers(column.cells, column.rows, device))
         .collect();
     let dense = (!dense.is_empty()).then(|| Tensor::cat(dense, 1));
     if sparse_columns.is_empty() {
@@ -202,6 +227,21 @@ mod tests {
             &crate::fixtures::cpu(),
         );
         assert_eq!(values(&rows), [1.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
+    }
+
+    /// A category between two numbers: ones first, then the numbers, each by its own scale.
+    #[test]
+    fn a_mixture_is_sparse_and_dense() {
+        let real = || Space::Box { shape: vec![1], bounds: None };
+        let space = Space::Tuple { spaces: vec![real(), Space::Discrete { n: 3 }, real()] };
+        let cells = Cells::Float(vec![1.0, 2.0, 5.0, 3.0, 0.0, 9.0]);
+        let encoding = Encoding::fit(&space, cells.view(), 0..2);
+        encoding.check().unwrap();
+        let column = Column { encoding: &encoding, cells: cells.view(), rows: &[0, 1] };
+        let rows = encode(&[column], &crate::fixtures::cpu());
+        assert_eq!(values(&rows), [0.0, 0.0, 1.0, -1.0, -1.0, 1.0, 0.0, 0.0, 1.0, 1.0]);
+        let dense = encoding.dense(cells.view(), &[0], &crate::fixtures::cpu());
+        assert_eq!(crate::policy::floats(dense), [-1.0, 0.0, 0.0, 1.0, -1.0]);
     }
 
     #[test]

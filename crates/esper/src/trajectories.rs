@@ -1,7 +1,7 @@
 //! Batches of whole trajectories as tensors, and which of them are held out.
 
 use burn::tensor::{Tensor, TensorData};
-use esper_data::{Cells, CellsRef, Dataset, PackedBatch, Rng, Seed, Space};
+use esper_data::{Cells, CellsRef, Dataset, Fields, PackedBatch, Rng, Seed, Space};
 use esper_nn::{Device, RowsIn};
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -19,6 +19,9 @@ pub struct Interface {
     pub observation: Encoding,
     /// Of actions, which networks also put out.
     pub action: ActionHead,
+    /// What cells are called and hold in the log that the data came from, where that is known.
+    #[serde(default, skip_serializing_if = "Fields::is_empty")]
+    pub fields: Fields,
 }
 
 impl Interface {
@@ -29,7 +32,8 @@ impl Interface {
         let observation =
             Encoding::fit(&metadata.observation_space, observations, data.observation_rows());
         let action = Encoding::fit(&metadata.action_space, actions, data.step_rows());
-        Interface { observation, action: ActionHead::new(action) }
+        let fields = metadata.fields.clone();
+        Interface { observation, action: ActionHead::new(action), fields }
     }
 
     /// Whether it makes sense; one that was read from a file may not.
@@ -37,7 +41,11 @@ impl Interface {
         self.observation.check().map_err(|problem| format!("observations: {problem}"))?;
         let action = self.action.encoding();
         action.check().map_err(|problem| format!("actions: {problem}"))?;
+        self.fields.check(self.observation.space(), action.space())?;
         match action.space() {
+            space @ Space::Tuple { .. } => {
+                Err(format!("actions: {space} is none that can be acted in"))
+            }
             space @ Space::Box { .. } if action.scaling().is_empty() => {
                 Err(format!("actions: no scales for {space}"))
             }

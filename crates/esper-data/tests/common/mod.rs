@@ -37,22 +37,21 @@ pub(crate) fn random(
 }
 
 fn random_cells(space: &Space, rows: usize, rng: &mut Rng) -> Cells {
-    let limit = match space {
-        Space::Discrete { n } => *n,
-        Space::MultiDiscrete { nvec } => *nvec.iter().min().unwrap(),
-        Space::MultiBinary { .. } => 2,
-        Space::Box { .. } => 0,
+    let limits = space.categories();
+    let mut cell = |at: usize| match limits[at % limits.len()] {
+        Some(limit) => rng.random_range(0..limit) as f32,
+        None => rng.random_range(-3.0..3.0),
     };
     let range = 0..rows * space.cells();
     match space.cell_type() {
-        CellType::Byte => Cells::Byte(range.map(|_| rng.random_range(0..limit) as u8).collect()),
-        CellType::Short => Cells::Short(range.map(|_| rng.random_range(0..limit) as u16).collect()),
-        CellType::Float => Cells::Float(range.map(|_| rng.random_range(-3.0..3.0)).collect()),
+        CellType::Byte => Cells::Byte(range.map(|at| cell(at) as u8).collect()),
+        CellType::Short => Cells::Short(range.map(|at| cell(at) as u16).collect()),
+        CellType::Float => Cells::Float(range.map(cell).collect()),
     }
 }
 
 /// Pairs of spaces that cover every type of cell.
-pub(crate) fn spaces() -> [(Space, Space); 5] {
+pub(crate) fn spaces() -> [(Space, Space); 6] {
     [
         (Space::Discrete { n: 7 }, Space::Discrete { n: 3 }),
         (Space::Discrete { n: 500 }, Space::Discrete { n: 300 }),
@@ -61,6 +60,16 @@ pub(crate) fn spaces() -> [(Space, Space); 5] {
         (
             Space::Box { shape: vec![3], bounds: None },
             Space::Box { shape: vec![2], bounds: Some(vec![[-2.0, 3.0]; 2]) },
+        ),
+        (
+            Space::Tuple {
+                spaces: vec![
+                    Space::Box { shape: vec![2], bounds: None },
+                    Space::Discrete { n: 3 },
+                    Space::MultiBinary { shape: vec![2] },
+                ],
+            },
+            Space::Discrete { n: 2 },
         ),
     ]
 }

@@ -172,7 +172,9 @@ fn leakage(
     }
     let gain = Moments::of(gains.iter().copied());
     let baseline = match context.interface.observation.space() {
-        Space::Box { .. } => (baseline_sum / gains.len() as f64).max(LEAST_TO_TELL),
+        Space::Box { .. } | Space::Tuple { .. } => {
+            (baseline_sum / gains.len() as f64).max(LEAST_TO_TELL)
+        }
         _ => baseline_sum / gains.len() as f64,
     };
     Ok(Leakage { mean: gain.mean, stderr: gain.standard_error(), baseline })

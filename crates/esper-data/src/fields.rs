@@ -1,0 +1,496 @@
+//! What cells are called, and what they hold, in the log that they came from: so that observations can be given by the names of
+//! their columns, and actions come back in the user's own words.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::cells::Cells;
+use crate::space::Space;
+
+/// Fields of observations and of actions: one for every cell, or none where nothing is known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fields {
+    /// Of an observation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observation: Vec<Field>,
+    /// Of an action.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub action: Vec<Field>,
+}
+
+/// What one cell was in the log that it came from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Field {
+    /// The name of its column.
+    pub name: String,
+    /// What it holds.
+    #[serde(flatten)]
+    pub kind: FieldKind,
+}
+
+/// What a cell holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum FieldKind {
+    /// A number, as it is.
+    Number {
+        /// What stands for a value that is missing; without, none may be.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fill: Option<f32>,
+    },
+    /// True or false, as 1 and 0.
+    Boolean {
+        /// What stands for a value that is missing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fill: Option<f32>,
+    },
+    /// A date, as days since another.
+    Date {
+        /// That other, in seconds since 1970.
+        origin: f64,
+        /// What stands for a value that is missing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fill: Option<f32>,
+    },
+    /// One of some words, as its place among them.
+    Category {
+        /// The words.
+        values: Vec<Word>,
+    },
+    /// Indicator of missing values: 1 where the number, truth or date of the same name is missing, else 0.
+    Missing,
+}
+
+/// A category in a log's own terms.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Word {
+    /// Nothing was there.
+    Missing,
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Whole(i64),
+    /// A text.
+    Text(String),
+}
+
+impl std::fmt::Display for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Word::Missing => f.write_str("(missing)"),
+            Word::Boolean(truth) => write!(f, "{truth}"),
+            Word::Whole(number) => write!(f, "{number}"),
+            Word::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Word {
+    /// Whether a value of JSON is this word. Numbers and truths may also be given as texts: that is how tables without types
+    /// have them.
+    fn is(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Word::Missing, value) => is_missing(value),
+            (Word::Boolean(truth), Value::Bool(given)) => truth == given,
+            (Word::Whole(number), Value::Number(given)) => {
+                given.as_i64() == Some(*number) || given.as_f64() == Some(*number as f64)
+            }
+            (Word::Text(text), Value::String(given)) => text == given,
+            (Word::Text(text), Value::Number(given)) => *text == given.to_string(),
+            (word, Value::String(given)) => word.to_string() == *given,
+            _ => false,
+        }
+    }
+
+    /// The word as JSON.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Word::Missing => Value::Null,
+            Word::Boolean(truth) => Value::from(*truth),
+            Word::Whole(number) => Value::from(*number),
+            Word::Text(text) => Value::from(text.as_str()),
+        }
+    }
+}
+
+/// Whether a value of JSON stands for none.
+fn is_missing(value: &Value) -> bool {
+    value.is_null() || value.as_str().is_some_and(str::is_empty)
+}
+
+impl Field {
+    /// A field of a column.
+    pub fn new(name: impl Into<String>, kind: FieldKind) -> Self {
+        Field { name: name.into(), kind }
+    }
+
+    /// Whether a name in a log is the column of this cell.
+    fn is_indicator(&self) -> bool {
+        matches!(self.kind, FieldKind::Missing)
+    }
+
+    /// The cell of a value of JSON, or what is wrong with it. `None` is a column that is not there.
+    pub fn cell(&self, value: Option<&Value>) -> Result<f32, String> {
+        let name = &self.name;
+        let value = value.unwrap_or(&Value::Null);
+        let filled = |fill: Option<f32>| {
+            fill.ok_or_else(|| format!("`{name}` is missing, which it never was in the log"))
+        };
+        match &self.kind {
+            FieldKind::Missing => Ok(f32::from(u8::from(is_missing(value)))),
+            FieldKind::Category { values } => match values.iter().position(|word| word.is(value)) {
+                Some(at) => Ok(at as f32),
+                None if is_missing(value) => filled(None),
+                None => Err(format!("`{name}` is {value}, which is not in the log; {}", known(values))),
+            },
+            FieldKind::Number { fill } | FieldKind::Boolean { fill } | FieldKind::Date { fill, .. }
+                if is_missing(value) =>
+            {
+                filled(*fill)
+            }
+            FieldKind::Number { .. } => number(value)
+                .ok_or_else(|| format!("`{name}` is {value}, which is not a finite number")),
+            FieldKind::Boolean { .. } => truth(value)
+                .map(|truth| f32::from(u8::from(truth)))
+                .ok_or_else(|| format!("`{name}` is {value}, which is neither true nor false")),
+            FieldKind::Date { origin, .. } => date(value)
+                .map(|seconds| ((seconds - origin) / SECONDS_OF_A_DAY) as f32)
+                .ok_or_else(|| {
+                    format!("`{name}` is {value}, which is no date such as 2024-05-31 or 2024-05-31T12:00:00")
+                }),
+        }
+    }
+
+    /// The value of a cell, as JSON.
+    pub fn value(&self, cell: f32) -> Value {
+        match &self.kind {
+            FieldKind::Category { values } => {
+                values.get(cell as usize).map_or(Value::Null, Word::to_json)
+            }
+            FieldKind::Boolean { .. } if cell == 0.0 || cell == 1.0 => Value::from(cell == 1.0),
+            _ => Value::from(cell),
+        }
+    }
+}
+
+/// Some of the words there are, for an error.
+fn known(values: &[Word]) -> String {
+    const SHOWN: usize = 8;
+    let mut words: Vec<String> =
+        values.iter().take(SHOWN).map(|word| format!("`{word}`")).collect();
+    if values.len() > SHOWN {
+        words.push(format!("{} more", values.len() - SHOWN));
+    }
+    format!("there are {}", words.join(", "))
+}
+
+fn number(value: &Value) -> Option<f32> {
+    let number = match value {
+        Value::Number(number) => number.as_f64()?,
+        Value::Bool(truth) => f64::from(u8::from(*truth)),
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    let number = number as f32;
+    number.is_finite().then_some(number)
+}
+
+fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(truth) => Some(*truth),
+        Value::Number(number) if number.as_f64() == Some(1.0) => Some(true),
+        Value::Number(number) if number.as_f64() == Some(0.0) => Some(false),
+        Value::String(text) => parse_truth(text),
+        _ => None,
+    }
+}
+
+/// What logs write for true and false.
+pub fn parse_truth(text: &str) -> Option<bool> {
+    let is = |words: &[&str]| words.iter().any(|word| text.trim().eq_ignore_ascii_case(word));
+    match () {
+        () if is(&["true", "t", "yes", "y", "1", "1.0"]) => Some(true),
+        () if is(&["false", "f", "no", "n", "0", "0.0"]) => Some(false),
+        () => None,
+    }
+}
+
+fn date(value: &Value) -> Option<f64> {
+    match value {
+        Value::String(text) => parse_date(text),
+        Value::Number(number) => number.as_f64().filter(|seconds| seconds.is_finite()),
+        _ => None,
+    }
+}
+
+/// Seconds of a day.
+pub const SECONDS_OF_A_DAY: f64 = 86_400.0;
+
+/// Seconds since 1970 of a date as ISO 8601 has it: `2024-05-31`, with a time behind a `T` or a blank, with fractions of a
+/// second, and an offset from UTC where one is given.
+pub fn parse_date(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let (day, rest) = (text.get(..10)?, text.get(10..)?);
+    let mut numbers = day.split('-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day_of_month) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    if day.len() != 10
+        || !day.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        || !(1..=12).contains(&month)
+        || !(1..=days_of(year, month)).contains(&day_of_month)
+    {
+        return None;
+    }
+    let midnight = days_since_1970(year, month, day_of_month) as f64 * SECONDS_OF_A_DAY;
+    if rest.is_empty() {
+        return Some(midnight);
+    }
+    let time = rest.strip_prefix(['T', 't', ' '])?;
+    let at = time.find(['Z', 'z', '+', '-']).unwrap_or(time.len());
+    let (time, zone) = time.split_at(at);
+    let offset = match zone.trim() {
+        "" | "Z" | "z" => 0.0,
+        zone => {
+            let sign = if zone.starts_with('-') { -1.0 } else { 1.0 };
+            let digits = zone[1..].replace(':', "");
+            let hours = digits.get(..2)?.parse::<u32>().ok()?;
+            let minutes = digits.get(2..4).map_or(Some(0), |text| text.parse::<u32>().ok())?;
+            if hours > 23 || minutes > 59 || ![2, 4].contains(&digits.len()) {
+                return None;
+            }
+            sign * f64::from(hours * 3600 + minutes * 60)
+        }
+    };
+    let mut parts = time.trim().split(':');
+    let hours = parts.next()?.parse::<u32>().ok().filter(|&hours| hours < 24)?;
+    let minutes = parts.next()?.parse::<u32>().ok().filter(|&minutes| minutes < 60)?;
+    let seconds = parts.next().map_or(Some(0.0), |text| text.parse::<f64>().ok())?;
+    if parts.next().is_some() || !(0.0..61.0).contains(&seconds) {
+        return None;
+    }
+    Some(midnight + f64::from(hours * 3600 + minutes * 60) + seconds - offset)
+}
+
+fn days_of(year: i64, month: i64) -> i64 {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 => 28 + i64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days since the first of January 1970, in the Gregorian calendar. Years begin in March, so that a leap day is their last.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let of_years = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    of_years + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+impl Fields {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.observation.is_empty() && self.action.is_empty()
+    }
+
+    /// Whether they are fields of these spaces; those that were read from a file may not be.
+    pub fn check(&self, observation: &Space, action: &Space) -> Result<(), String> {
+        for (name, fields, space) in
+            [("observation", &self.observation, observation), ("action", &self.action, action)]
+        {
+            if fields.is_empty() {
+                continue;
+            }
+            if fields.len() != space.cells() {
+                let (found, cells) = (fields.len(), space.cells());
+                return Err(format!("{found} fields of an {name} of {cells} cells"));
+            }
+            for (at, (field, categories)) in fields.iter().zip(space.categories()).enumerate() {
+                let problem = |words: &str| Err(format!("{name} field `{}`: {words}", field.name));
+                let twin = |other: &Field| {
+                    other.name == field.name && other.is_indicator() == field.is_indicator()
+                };
+                if fields[..at].iter().any(twin) {
+                    return problem("there are two of that name");
+                }
+                match (&field.kind, categories) {
+                    (FieldKind::Category { values }, Some(n)) if values.len() == n as usize => {}
+                    (FieldKind::Category { .. }, _) => {
+                        return problem("its words are not as many as its categories");
+                    }
+                    (FieldKind::Missing | FieldKind::Boolean { .. }, Some(2) | None) => {}
+                    (_, None) => {}
+                    (_, Some(_)) => return problem("it is a number, and its cell is not"),
+                }
+                let fill = match field.kind {
+                    FieldKind::Number { fill }
+                    | FieldKind::Boolean { fill }
+                    | FieldKind::Date { fill, .. } => fill,
+                    FieldKind::Category { .. } | FieldKind::Missing => None,
+                };
+                if fill.is_some_and(|fill| !fill.is_finite()) {
+                    return problem("what stands for missing values is no number");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the cells of an observation that is given by the names of its columns, or what is wrong with it. Columns that
+    /// there are not are an error: a name may be misspelt.
+    pub fn observation_cells(
+        &self,
+        given: &Map<String, Value>,
+        cells: &mut Cells,
+    ) -> Result<(), String> {
+        if self.observation.is_empty() {
+            return Err("its columns have no names; give the observation as an array".to_owned());
+        }
+        let is_known = |name: &String| self.observation.iter().any(|field| field.name == *name);
+        if let Some(name) = given.keys().find(|name| !is_known(name)) {
+            let names = self.observation.iter().filter(|field| !field.is_indicator());
+            let names: Vec<String> = names.map(|field| format!("`{}`", field.name)).collect();
+            return Err(format!("there is no column `{name}`; there are {}", names.join(", ")));
+        }
+        let found: Result<Vec<f32>, String> =
+            self.observation.iter().map(|field| field.cell(given.get(&field.name))).collect();
+        for cell in found? {
+            match cells {
+                Cells::Float(cells) => cells.push(cell),
+                Cells::Byte(_) | Cells::Short(_) => cells.push_category(cell as usize),
+            }
+        }
+        Ok(())
+    }
+
+    /// An action in the user's own words: the value itself if it is one cell, else an object by the names of its columns.
+    /// `None` where nothing is known of actions.
+    pub fn action_value(&self, cells: &[f32]) -> Option<Value> {
+        match (self.action.as_slice(), cells) {
+            ([], _) => None,
+            ([field], [cell]) => Some(field.value(*cell)),
+            (fields, cells) => {
+                let pairs = fields.iter().zip(cells);
+                Some(pairs.map(|(field, cell)| (field.name.clone(), field.value(*cell))).collect())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fields() -> Fields {
+        let text = |text: &str| Word::Text(text.to_owned());
+        Fields {
+            observation: vec![
+                Field::new("age", FieldKind::Number { fill: Some(40.0) }),
+                Field::new("age", FieldKind::Missing),
+                Field::new("ward", FieldKind::Category { values: vec![text("A"), text("B")] }),
+                Field::new("since", FieldKind::Date { origin: 0.0, fill: None }),
+                Field::new("urgent", FieldKind::Boolean { fill: None }),
+            ],
+            action: vec![Field::new(
+                "dose",
+                FieldKind::Category { values: vec![Word::Whole(0), Word::Whole(10)] },
+            )],
+        }
+    }
+
+    fn space() -> Space {
+        let real = |cells: usize| Space::Box { shape: vec![cells], bounds: None };
+        Space::Tuple { spaces: vec![real(2), Space::Discrete { n: 2 }, real(2)] }
+    }
+
+    fn cells(given: Value) -> Result<Vec<f32>, String> {
+        let mut cells = Cells::Float(Vec::new());
+        fields().observation_cells(given.as_object().unwrap(), &mut cells)?;
+        let Cells::Float(cells) = cells else { unreachable!() };
+        Ok(cells)
+    }
+
+    #[test]
+    fn observations_come_by_the_names_of_their_columns() {
+        fields().check(&space(), &Space::Discrete { n: 2 }).unwrap();
+        let given = json!({"ward": "B", "age": 7, "since": "1970-01-03T12:00:00", "urgent": "yes"});
+        assert_eq!(cells(given).unwrap(), [7.0, 0.0, 1.0, 2.5, 1.0]);
+        let given = json!({"ward": "A", "since": "1969-12-31", "urgent": 0, "age": null});
+        assert_eq!(cells(given).unwrap(), [40.0, 1.0, 0.0, -1.0, 0.0]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_column() {
+        let given = |ward: Value, since: Value, extra: &str| json!({"ward": ward, "since": since, "urgent": false, extra: 1});
+        for (given, words) in [
+            (given("C".into(), "2020-01-01".into(), "age"), "`ward` is \"C\""),
+            (given("A".into(), "soon".into(), "age"), "no date"),
+            (given("A".into(), Value::Null, "age"), "`since` is missing"),
+            (given("A".into(), "2020-01-01".into(), "agee"), "no column `agee`"),
+        ] {
+            let error = cells(given).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn actions_come_back_in_words() {
+        assert_eq!(fields().action_value(&[1.0]), Some(json!(10)));
+        assert_eq!(Fields::default().action_value(&[1.0]), None);
+    }
+
+    #[test]
+    fn the_json_form_is_stable() {
+        let json = json!({
+            "observation": [
+                {"name": "age", "kind": "number", "fill": 40.0},
+                {"name": "age", "kind": "missing"},
+                {"name": "ward", "kind": "category", "values": ["A", "B"]},
+                {"name": "since", "kind": "date", "origin": 0.0},
+                {"name": "urgent", "kind": "boolean"},
+            ],
+            "action": [{"name": "dose", "kind": "category", "values": [0, 10]}],
+        });
+        assert_eq!(serde_json::to_value(fields()).unwrap(), json);
+        assert_eq!(serde_json::from_value::<Fields>(json).unwrap(), fields());
+        let words: Vec<Word> = serde_json::from_str(r#"[null, true, -3, "x"]"#).unwrap();
+        let text = Word::Text("x".to_owned());
+        assert_eq!(words, [Word::Missing, Word::Boolean(true), Word::Whole(-3), text]);
+    }
+
+    #[test]
+    fn fields_that_do_not_fit_their_spaces_are_refused() {
+        let discrete = Space::Discrete { n: 2 };
+        assert!(fields().check(&discrete, &discrete).is_err());
+        assert!(fields().check(&space(), &Space::Discrete { n: 3 }).is_err());
+        let mut twice = fields();
+        twice.observation[4].name = "since".to_owned();
+        assert!(twice.check(&space(), &discrete).is_err());
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (text, seconds) in [
+            ("1970-01-01", 0.0),
+            ("2000-02-29", 951_782_400.0),
+            ("2024-05-31T12:30:15.5Z", 1_717_158_615.5),
+            ("2024-05-31 12:30", 1_717_158_600.0),
+            ("2024-05-31T12:30:00+02:00", 1_717_151_400.0),
+            ("1900-03-01", -2_203_891_200.0),
+        ] {
+            assert_eq!(parse_date(text), Some(seconds), "{text}");
+        }
+        for text in [
+            "2023-02-29",
+            "2024-13-01",
+            "2024-05-31T25:00",
+            "31.05.2024",
+            "",
+            "2024-5-31",
+            "2024-05-31T12:00+9",
+        ] {
+            assert_eq!(parse_date(text), None, "{text}");
+        }
+    }
+}
