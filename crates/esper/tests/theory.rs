@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use esper::condition::Target;
+use esper::methods::Learned;
 use esper::run::Plan;
 use esper::settings::Preset;
 use esper::{Registry, Unwatched};
-use esper_data::{Dataset, DatasetBuilder, End, Metadata, Space};
+use esper_data::{Cells, Dataset, DatasetBuilder, End, Metadata, Seed, Space};
 use esper_tasks::gambling::rules::{ACTIONS, OUTCOMES, REWARD, STATES, mean_return};
 
 /// One trajectory: its states (one more than actions), actions and rewards.
@@ -90,31 +92,42 @@ fn told(data: &Dataset, labels: &[f32], width: f32) -> f64 {
     sum / data.episodes() as f64
 }
 
+/// What a method and a policy learn.
+fn learn(data: &Dataset, method: &str, policy: &str, settings: &[&str]) -> Learned {
+    let registry = Registry::default();
+    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let config = registry.config(Preset::Quick).changed(None, &settings).unwrap();
+    let plan = Plan::new(&registry, method, policy, config).unwrap().with_seed(1);
+    plan.train(data, &Unwatched).unwrap().learned
+}
+
 /// The labels of a method. The policy that comes with them is not looked at.
 fn relabel(data: &Dataset, method: &str, settings: &[&str]) -> Vec<f32> {
-    let registry = Registry::default();
-    let settings: Vec<String> =
-        settings.iter().chain(&["mlp.steps=1"]).map(|&setting| setting.to_owned()).collect();
-    let config = registry.config(Preset::Quick).changed(None, &settings).unwrap();
-    let plan = Plan::new(&registry, method, "mlp", config).unwrap().with_seed(1);
-    plan.train(data, &Unwatched).unwrap().learned.labels.expect("it has labels").values
+    let settings: Vec<&str> = settings.iter().chain(&["mlp.steps=1"]).copied().collect();
+    learn(data, method, "mlp", &settings).labels.expect("it has labels").values
 }
 
 /// A small ESPER, enough for worlds of a few states.
 fn small(data: &Dataset, transition: &str) -> Vec<f32> {
-    let transition = format!("cluster.transition={transition}");
-    let settings = [
+    relabel(data, "esper", &small_settings(transition))
+}
+
+fn small_settings(transition: &str) -> Vec<&'static str> {
+    let transition = match transition {
+        "history" => "cluster.transition=history",
+        _ => "cluster.transition=markov",
+    };
+    vec![
         "cluster.rep_size=8",
         "cluster.rep_groups=1",
         "cluster.hidden=32",
         "cluster.steps=1500",
-        &transition,
+        transition,
         "leakage.steps=300",
         "returns.hidden=32",
         "returns.steps=1000",
         "returns.batch=1500",
-    ];
-    relabel(data, "esper", &settings)
+    ]
 }
 
 /// Conditioning on a return takes the actions that reached it, as often as they did; the world then does what it does.
@@ -175,5 +188,65 @@ fn labels_tell_agents_apart_and_not_their_luck() {
             let label = labels[first];
             assert!((label - expected).abs() < 0.3, "{transition}: {label}, not {expected}");
         }
+    }
+}
+
+/// The counter-example that the paper's appendix on history conditioning answers: what Markov predictors cannot see. A first
+/// choice of 0 pays 0.75 for sure; after 1 there is a fair coin (states 1 and 2), then a state that forgets it (3), then
+/// another (4 and 5), and the game pays 1 if the coins differ. The last action of everybody, who remembers, says whether they
+/// do. Given the state that forgets, that tells nothing about the second coin; given the whole history, everything.
+fn two_coins(times: usize) -> Dataset {
+    let mut all = Vec::new();
+    for _ in 0..times {
+        for (first, second) in (0..4u8).map(|bits| (bits & 1, bits >> 1)) {
+            let differ = first ^ second;
+            all.push(Trajectory {
+                states: vec![0, 1 + first, 3, 4 + second, 6],
+                actions: vec![1, 0, 0, differ],
+                rewards: vec![0.0, 0.0, 0.0, f32::from(differ)],
+            });
+            all.push(Trajectory { states: vec![0, 6], actions: vec![0], rewards: vec![0.75] });
+        }
+    }
+    dataset(7, 2, &all)
+}
+
+/// Clusters that hide from a Markov predictor tell how the coins fall, and label a win with 1 and a loss with 0: whoever asks for 1
+/// gambles, and gets 0.5. Those that hide from one who remembers label the gamble with 0.5, and the best that can be
+/// asked for is what is sure, 0.75. Predictor and policy, a transformer, both see the history, as the theorem asks.
+#[test]
+fn history_saves_what_markov_labels_lose() {
+    let data = two_coins(400);
+    for (transition, win, achieved) in [("markov", 1.0, 0.5), ("history", 0.5, 0.75)] {
+        let mut settings = small_settings(transition);
+        settings.extend(["condition=return", "cluster.attempts=1", "leakage.luck_steps=0"]);
+        settings.extend(["cluster.beta_act=0.1", "transformer.steps=600", "transformer.width=32"]);
+        let learned = learn(&data, "esper", "transformer", &settings);
+        let labels = &learned.labels.as_ref().expect("it has labels").values;
+        for episode in 0..data.episodes() {
+            let first = data.episode_steps(episode).start;
+            let won = data.episode_return(episode) == 1.0;
+            let expected = match data.actions().category(first) {
+                0 => 0.75,
+                _ if won => win,
+                _ => 1.0 - win,
+            };
+            let label = labels[first];
+            assert!((label - expected).abs() < 0.1, "{transition}: {label}, not {expected}");
+        }
+        let first = |episode: usize| labels[data.episode_steps(episode).start];
+        let highest = (0..data.episodes()).map(first).fold(f32::MIN, f32::max);
+        // What the first choice is worth, whoever makes it: the coins are fair.
+        let mut agent = learned.policy.agent();
+        let places: Vec<usize> = (0..1_000).collect();
+        for &place in &places {
+            let target = Target::Return(f64::from(highest));
+            agent.begin(place, target, Seed::new(7).indexed(place as u64));
+        }
+        let (seen, mut actions) = (Cells::Byte(vec![0; places.len()]), Cells::Byte(Vec::new()));
+        agent.act(seen.view(), &places, &mut actions).unwrap();
+        let worth = |&place: &usize| [0.75, 0.5][actions.category(place)];
+        let mean = places.iter().map(worth).sum::<f64>() / places.len() as f64;
+        assert!((mean - achieved).abs() < 0.03, "{transition}: {mean}, not {achieved}");
     }
 }

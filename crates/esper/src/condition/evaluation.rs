@@ -81,11 +81,12 @@ pub(crate) fn is_short(data: &Dataset) -> bool {
 pub(super) struct Evaluated {
     /// Features of the starts that were looked at.
     pub(super) starts: Vec<Vec<f32>>,
-    /// By model, level and start.
-    values: Vec<f64>,
-    models: usize,
-    /// How often a model's bootstrap sample has each start, by model and start.
-    counts: Vec<u32>,
+    /// How often each of them came.
+    pub(super) counts: Vec<f64>,
+    /// By level and start.
+    pub(super) values: Vec<Vec<f64>>,
+    /// By level, what it is worth on average by each of some bootstrap samples of the episodes.
+    pub(super) samples: Vec<Vec<f64>>,
 }
 
 impl Evaluated {
@@ -107,71 +108,74 @@ impl Evaluated {
         let seed = context.seed.named("promise");
         let episodes = some_episodes(context.data, episodes, seed.named("episodes"));
         let Some(log) = Log::new(policy, context, &episodes) else { return Ok(None) };
-        let mut evaluated = Evaluated {
-            starts: log.start_features(context),
-            values: Vec::new(),
-            models: config.models,
-            counts: Vec::new(),
-        };
-        for model in 0..config.models {
-            let seed = seed.indexed(model as u64);
-            let mut sample = seed.named("bootstrap").rng();
-            let mut counts = vec![0u32; log.episodes()];
-            (0..counts.len()).for_each(|_| counts[sample.random_range(0..log.episodes())] += 1);
-            let mut learner = Evaluation::new(&log, context, &config, &counts, seed);
-            let schedule = learner.schedule();
-            let part = PartOf {
-                monitor: context.monitor,
-                phase: "promise",
-                part: model,
-                parts: config.models,
-            };
-            train(&mut learner, &part.name(), schedule, &part)?;
-            let values = learner.of_starts();
-            // What it is wrong by where the truth is known.
-            let error = log.mean_return - Moments::of(values[LOGGED].iter().copied()).mean;
-            for of_level in &values[..LOGGED] {
-                evaluated.values.extend(of_level.iter().map(|value| value + error));
-            }
-            evaluated.counts.extend(counts);
+        match super::counted::Counted::of(&log, context) {
+            Some(counted) => Ok(Some(counted.evaluate(&log, context, seed))),
+            None => learned(&log, context, &config, seed).map(Some),
         }
-        Ok(Some(evaluated))
-    }
-
-    fn of_level(&self, model: usize, level: usize) -> &[f64] {
-        let starts = self.starts.len();
-        &self.values[(model * LEVELS.len() + level) * starts..][..starts]
-    }
-
-    /// What a level is worth on average, by each model's bootstrap sample.
-    pub(super) fn means(&self, level: usize) -> impl Iterator<Item = f64> + Clone {
-        let starts = self.starts.len();
-        (0..self.models).map(move |model| {
-            let counts = &self.counts[model * starts..(model + 1) * starts];
-            let values = self.of_level(model, level).iter().zip(counts);
-            values.map(|(value, &count)| value * f64::from(count)).sum::<f64>() / starts as f64
-        })
     }
 
     /// What a level is worth from a start.
     pub(super) fn value(&self, level: usize, start: usize) -> f64 {
-        let of_models = (0..self.models).map(|model| self.of_level(model, level)[start]);
-        of_models.sum::<f64>() / self.models as f64
+        self.values[level][start]
     }
 
     /// What a level is worth on average over all starts.
     pub(super) fn mean(&self, level: usize) -> f64 {
-        Moments::of((0..self.starts.len()).map(|start| self.value(level, start))).mean
+        let total: f64 = self.counts.iter().sum();
+        let values = self.values[level].iter().zip(&self.counts);
+        values.map(|(value, count)| value * count).sum::<f64>() / total
     }
 
-    /// How far from the mean of some samples the truth may be, with nine chances of ten.
-    pub(super) fn margin(&self, samples: &Moments) -> f64 {
+    /// How far from its mean a level's worth may be, with nine chances of ten.
+    pub(super) fn margin(&self, level: usize) -> f64 {
         // Student's t at 95% by degrees of freedom: few samples do not know their own deviation well.
         const T: [f64; 10] = [6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81];
-        let t = T.get(self.models.saturating_sub(2)).copied().unwrap_or(1.7);
-        let deviation = samples.standard_error() * (self.models as f64).sqrt();
-        t * deviation
+        let samples = &self.samples[level];
+        let t = T.get(samples.len().saturating_sub(2)).copied().unwrap_or(1.7);
+        let of_mean = Moments::of(samples.iter().copied()).standard_error();
+        t * of_mean * (samples.len() as f64).sqrt()
     }
+}
+
+/// Evaluates by networks, one for each bootstrap sample.
+fn learned(
+    log: &Log,
+    context: &Context<'_>,
+    config: &PromiseConfig,
+    seed: Seed,
+) -> Result<Evaluated, Error> {
+    let starts = log.start_features(context);
+    let mut evaluated = Evaluated {
+        counts: vec![1.0; starts.len()],
+        values: vec![vec![0.0; starts.len()]; LEVELS.len()],
+        samples: vec![Vec::new(); LEVELS.len()],
+        starts,
+    };
+    for model in 0..config.models {
+        let seed = seed.indexed(model as u64);
+        let counts = log.bootstrap(seed);
+        let mut learner = Evaluation::new(log, context, config, &counts, seed);
+        let schedule = learner.schedule();
+        let part = PartOf {
+            monitor: context.monitor,
+            phase: "promise",
+            part: model,
+            parts: config.models,
+        };
+        train(&mut learner, &part.name(), schedule, &part)?;
+        let values = learner.of_starts();
+        // What it is wrong by where the truth is known.
+        let error = log.mean_return - Moments::of(values[LOGGED].iter().copied()).mean;
+        for (level, of_level) in values[..LOGGED].iter().enumerate() {
+            let of_starts = || of_level.iter().map(|value| value + error);
+            for (sum, value) in evaluated.values[level].iter_mut().zip(of_starts()) {
+                *sum += value / config.models as f64;
+            }
+            let weighted = of_starts().zip(&counts).map(|(value, &count)| value * f64::from(count));
+            evaluated.samples[level].push(weighted.sum::<f64>() / counts.len() as f64);
+        }
+    }
+    Ok(evaluated)
 }
 
 /// Episodes to look at: all of them, or some where they are many.
@@ -188,19 +192,21 @@ fn some_episodes(data: &Dataset, episodes: &[usize], seed: Seed) -> Vec<usize> {
 }
 
 /// Logged steps, and what the policy would do at each of them.
-struct Log {
-    rows: StepRows,
+pub(super) struct Log {
+    pub(super) rows: StepRows,
+    /// The episodes, by their numbers in the data.
+    pub(super) episodes: Vec<usize>,
     /// Whether a step is the last of its episode; else the next one is the next row.
     last: Vec<bool>,
     /// Where the steps of every episode begin; then where the last one ends.
-    first: Vec<usize>,
+    pub(super) first: Vec<usize>,
     returns: Vec<f32>,
     mean_return: f64,
     /// By level and row: probabilities of actions, or parameters of their distribution where they are not a plain choice.
-    policy: Vec<Vec<f32>>,
-    outputs: usize,
+    pub(super) policy: Vec<Vec<f32>>,
+    pub(super) outputs: usize,
     /// Whether an action is a choice among some, so that the expectation over them can be had.
-    choice: bool,
+    pub(super) choice: bool,
 }
 
 impl Log {
@@ -229,11 +235,30 @@ impl Log {
         let returns: Vec<f32> = rows.steps.iter().map(|&step| all[step]).collect();
         let starts = first[..first.len() - 1].iter();
         let mean_return = Moments::of(starts.map(|&at| f64::from(returns[at]))).mean;
-        Some(Log { rows, last, first, returns, mean_return, policy: tables, outputs, choice })
+        Some(Log {
+            rows,
+            episodes: episodes.to_vec(),
+            last,
+            first,
+            returns,
+            mean_return,
+            policy: tables,
+            outputs,
+            choice,
+        })
     }
 
-    fn episodes(&self) -> usize {
+    /// How many episodes there are.
+    pub(super) fn episodes(&self) -> usize {
         self.first.len() - 1
+    }
+
+    /// How often a bootstrap sample has each episode.
+    pub(super) fn bootstrap(&self, seed: Seed) -> Vec<u32> {
+        let mut rng = seed.named("bootstrap").rng();
+        let mut counts = vec![0u32; self.episodes()];
+        (0..counts.len()).for_each(|_| counts[rng.random_range(0..self.episodes())] += 1);
+        counts
     }
 
     fn start_features(&self, context: &Context<'_>) -> Vec<Vec<f32>> {

@@ -105,14 +105,14 @@ impl StartLevels {
 
     /// What levels are worth from every start when the policy acts.
     pub(super) fn evaluated(&self, values: &Evaluated, promises: &Promises) -> Self {
-        let mut sums = vec![(vec![0.0; LEVELS.len()], 0usize); self.starts.len()];
-        for (start, features) in values.starts.iter().enumerate() {
+        let mut sums = vec![(vec![0.0; LEVELS.len()], 0.0); self.starts.len()];
+        for (start, (features, &often)) in values.starts.iter().zip(&values.counts).enumerate() {
             let (sum, count) = &mut sums[self.nearest(features)];
-            *count += 1;
-            (0..LEVELS.len()).for_each(|level| sum[level] += values.value(level, start));
+            *count += often;
+            (0..LEVELS.len()).for_each(|level| sum[level] += often * values.value(level, start));
         }
-        let worth = |(start, (sum, count)): (&Start, (Vec<f64>, usize))| {
-            if count == 0 {
+        let worth = |(start, (sum, count)): (&Start, (Vec<f64>, f64))| {
+            if count == 0.0 {
                 return start.clone();
             }
             let at = |rank: f64| {
@@ -121,7 +121,7 @@ impl StartLevels {
                 let width = LEVELS[above] - LEVELS[below];
                 let share = if width > 0.0 { (rank - LEVELS[below]) / width } else { 1.0 };
                 let share = share.clamp(0.0, 1.0);
-                (sum[below] * (1.0 - share) + sum[above] * share) / count as f64
+                (sum[below] * (1.0 - share) + sum[above] * share) / count
             };
             let level = |step: usize| step as f64 / (QUANTILES - 1) as f64;
             let quantiles = (0..QUANTILES).map(|step| at(promises.rank(level(step)))).collect();

@@ -13,6 +13,7 @@
 //! acts, from the data alone (`evaluation.rs`). Where episodes are too long for that, labels are calibrated on held-out
 //! episodes instead (`promises.rs`).
 
+mod counted;
 mod evaluation;
 mod levels;
 mod promises;

@@ -106,8 +106,7 @@ impl Promises {
     pub(super) fn evaluated(values: &Evaluated) -> Self {
         let mut best: Option<Promise> = None;
         let promise = |(at, &level): (usize, &f64)| {
-            let samples = Moments::of(values.means(at));
-            let margin = values.margin(&samples);
+            let margin = values.margin(at);
             let promise = values.mean(at);
             let own = Promise {
                 level,

@@ -1,0 +1,320 @@
+//! Evaluating a policy where states come again: what follows an action is counted, and dynamic programming says what the policy
+//! is worth in a world like that.
+//!
+//! > V(s, t, u) = Σ_a π(a | s, t, u) (r̂(s, a) + Σ_{s'} p̂(s' | s, a) V(s', t + 1, u))
+//!
+//! Whoever acted, what follows a state and an action is up to the world, so that all behaviours count alike. Unlike a network, counting
+//! has no error but that of the data, which a bootstrap over episodes measures. Counts of a state and action at different
+//! times are pooled, unless they differ by more than chance would have it.
+
+use std::collections::HashMap;
+
+use esper_data::{Dataset, Seed};
+use rayon::prelude::*;
+
+use super::evaluation::{Evaluated, Log};
+use super::promises::LEVELS;
+use crate::methods::Context;
+
+/// Steps of a state that make counting worth more than learning, on average.
+const ENOUGH: usize = 50;
+
+/// Bootstrap samples of the episodes.
+const SAMPLES: usize = 40;
+
+/// By how many deviations the counts of different times have to differ to be kept apart.
+const APART: f64 = 4.0;
+
+/// What counts of all times weigh beside those of one, where they are kept apart.
+const POOLED: f64 = 5.0;
+
+/// Fewer expected counts tell nothing about a difference.
+const EXPECTED: f64 = 5.0;
+
+/// The largest table of states, times and actions.
+const MOST_CELLS: usize = 2_000_000;
+
+/// States of a log as numbers, and what the policy does in each at every time.
+pub(super) struct Counted {
+    /// The state of every step, and the one that it led to, or [`OVER`].
+    state: Vec<u32>,
+    next: Vec<u32>,
+    action: Vec<u32>,
+    reward: Vec<f64>,
+    states: usize,
+    actions: usize,
+    /// Steps of the longest episode.
+    horizon: usize,
+    /// By level, then state and time: what the policy does, `[states, horizon, actions]`.
+    policy: Vec<Vec<f32>>,
+}
+
+/// Where an episode is over.
+const OVER: u32 = u32::MAX;
+
+/// What follows a state and an action.
+#[derive(Clone, Default)]
+struct Following {
+    count: f64,
+    reward: f64,
+    square: f64,
+    /// How often each state followed; the rest of the count is where it was over.
+    next: Vec<(u32, f64)>,
+}
+
+impl Following {
+    fn add(&mut self, next: u32, reward: f64, times: f64) {
+        self.count += times;
+        self.reward += times * reward;
+        self.square += times * reward * reward;
+        if next == OVER {
+            return;
+        }
+        match self.next.iter_mut().find(|(state, _)| *state == next) {
+            Some((_, count)) => *count += times,
+            None => self.next.push((next, times)),
+        }
+    }
+
+    /// What is to be expected, given what states are worth.
+    fn worth(&self, discount: f64, values: &[f64]) -> f64 {
+        let after: f64 =
+            self.next.iter().map(|(state, count)| count * values[*state as usize]).sum();
+        (self.reward + discount * after) / self.count
+    }
+}
+
+impl Counted {
+    /// Counts a log; `None` where states hardly ever come again, or actions are not one choice.
+    pub(super) fn of(log: &Log, context: &Context<'_>) -> Option<Self> {
+        let data = context.data;
+        if !log.choice {
+            return None;
+        }
+        let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
+        let most = log.rows.steps.len() / ENOUGH;
+        let mut number = |observation: usize| -> Option<u32> {
+            let new = numbers.len() as u32;
+            let at = *numbers.entry(cells(data, observation)).or_insert(new);
+            (numbers.len() <= most.max(1)).then_some(at)
+        };
+        let horizon =
+            (0..log.episodes()).map(|at| log.first[at + 1] - log.first[at]).max().unwrap_or(0);
+        let (mut state, mut next) = (Vec::new(), Vec::new());
+        for (at, &episode) in log.episodes.iter().enumerate() {
+            let observations = data.episode_observations(episode);
+            for observation in observations.start..observations.end - 1 {
+                state.push(number(observation)?);
+            }
+            next.extend_from_slice(&state[log.first[at] + 1..]);
+            // Cut by the clock, as it will be again; whatever else ends an episode ends it.
+            let by_clock = data.end(episode).truncated
+                && !data.end(episode).terminated
+                && data.length(episode) == horizon;
+            next.push(if by_clock { number(observations.end - 1)? } else { OVER });
+        }
+        let steps = log.rows.steps.iter();
+        let action = steps.clone().map(|&step| data.actions().category(step) as u32).collect();
+        let reward = steps.map(|&step| f64::from(data.rewards()[step])).collect();
+        let (states, actions) = (numbers.len(), log.outputs);
+        if states * horizon * actions > MOST_CELLS {
+            return None;
+        }
+        let of_level =
+            |table: &Vec<f32>| told(table, &state, &log.rows.times, states, actions, horizon);
+        let policy = log.policy.par_iter().map(of_level).collect();
+        Some(Counted { state, next, action, reward, states, actions, horizon, policy })
+    }
+
+    /// What the policy is worth at every level, from every start.
+    pub(super) fn evaluate(&self, log: &Log, context: &Context<'_>, seed: Seed) -> Evaluated {
+        let discount = context.discount;
+        let all = vec![1u32; log.episodes()];
+        let apart = self.times_differ(log);
+        let starts = log.first[..log.episodes()].iter().map(|&at| self.state[at]);
+        let starts: Vec<u32> = starts.collect();
+        let mut different = starts.clone();
+        different.sort_unstable();
+        different.dedup();
+        let mut counts = vec![0.0; self.states];
+        starts.iter().for_each(|&start| counts[start as usize] += 1.0);
+        let values = self.values(log, &all, apart, discount);
+        let of_sample = |sample: usize| {
+            let counts = log.bootstrap(seed.indexed(sample as u64));
+            let values = self.values(log, &counts, apart, discount);
+            let mean = |of_level: &Vec<f64>| {
+                let each = starts.iter().zip(&counts);
+                let sum: f64 =
+                    each.map(|(&start, &count)| of_level[start as usize] * f64::from(count)).sum();
+                sum / starts.len() as f64
+            };
+            values.iter().map(mean).collect::<Vec<f64>>()
+        };
+        let samples: Vec<Vec<f64>> = (0..SAMPLES).into_par_iter().map(of_sample).collect();
+        let first = |start: &u32| {
+            let at = starts.iter().position(|other| other == start).unwrap_or(0);
+            let observation = log.rows.observations[log.first[at]];
+            context.interface.observation.features(context.data, observation)
+        };
+        let of_starts = |of_level: &Vec<f64>| {
+            different.iter().map(|&start| of_level[start as usize]).collect::<Vec<f64>>()
+        };
+        Evaluated {
+            starts: different.iter().map(first).collect(),
+            counts: different.iter().map(|&start| counts[start as usize]).collect(),
+            values: values.iter().map(of_starts).collect(),
+            samples: (0..LEVELS.len())
+                .map(|level| samples.iter().map(|sample| sample[level]).collect())
+                .collect(),
+        }
+    }
+
+    /// By level, what every state is worth at the start, with episodes counted so many times each. `apart` keeps times apart.
+    fn values(&self, log: &Log, counts: &[u32], apart: bool, discount: f64) -> Vec<Vec<f64>> {
+        let pooled = self.following(log, counts);
+        let timed = if apart { self.following_in_time(log, counts) } else { HashMap::new() };
+        let of_level = |policy: &Vec<f32>| {
+            let mut values = vec![0.0; self.states];
+            for time in (0..self.horizon).rev() {
+                values = (0..self.states)
+                    .map(|state| {
+                        let pair = |action: usize| state * self.actions + action;
+                        let worth = |action: usize| {
+                            let all = &pooled[pair(action)];
+                            let own = timed.get(&(pair(action) as u32, time as u32));
+                            match own {
+                                Some(own) => {
+                                    let weight = own.count / (own.count + POOLED);
+                                    weight * own.worth(discount, &values)
+                                        + (1.0 - weight) * all.worth(discount, &values)
+                                }
+                                None => all.worth(discount, &values),
+                            }
+                        };
+                        // What was never done there is not known: the rest speaks for it.
+                        let chances =
+                            &policy[(state * self.horizon + time) * self.actions..][..self.actions];
+                        let (mut sum, mut known) = (0.0, 0.0);
+                        for (action, &chance) in chances.iter().enumerate() {
+                            if pooled[pair(action)].count > 0.0 {
+                                sum += f64::from(chance) * worth(action);
+                                known += f64::from(chance);
+                            }
+                        }
+                        if known > 0.0 { sum / known } else { 0.0 }
+                    })
+                    .collect();
+            }
+            values
+        };
+        self.policy.iter().map(of_level).collect()
+    }
+
+    /// What follows every state and action, at whatever time.
+    fn following(&self, log: &Log, counts: &[u32]) -> Vec<Following> {
+        let mut all = vec![Following::default(); self.states * self.actions];
+        self.each(log, counts, |pair, _, next, reward, times| all[pair].add(next, reward, times));
+        all
+    }
+
+    /// The same by time.
+    fn following_in_time(&self, log: &Log, counts: &[u32]) -> HashMap<(u32, u32), Following> {
+        let mut all: HashMap<(u32, u32), Following> = HashMap::new();
+        self.each(log, counts, |pair, time, next, reward, times| {
+            all.entry((pair as u32, time)).or_default().add(next, reward, times);
+        });
+        all
+    }
+
+    fn each(&self, log: &Log, counts: &[u32], mut of: impl FnMut(usize, u32, u32, f64, f64)) {
+        for (episode, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            for at in log.first[episode]..log.first[episode + 1] {
+                let pair = self.state[at] as usize * self.actions + self.action[at] as usize;
+                of(pair, log.rows.times[at], self.next[at], self.reward[at], f64::from(count));
+            }
+        }
+    }
+
+    /// Whether what follows a state and an action depends on the time by more than chance would have it: Pearson's χ² of what
+    /// followed, and of rewards, over all times.
+    fn times_differ(&self, log: &Log) -> bool {
+        let all = vec![1u32; log.episodes()];
+        let pooled = self.following(log, &all);
+        let timed = self.following_in_time(log, &all);
+        let (mut statistic, mut freedom) = (0.0, 0.0);
+        let mut own: Vec<(&(u32, u32), &Following)> = timed.iter().collect();
+        own.sort_by_key(|(key, _)| **key);
+        // A state and action that comes at one time only has nothing to differ from.
+        let mut times = HashMap::new();
+        own.iter().for_each(|((pair, _), _)| *times.entry(*pair).or_insert(0usize) += 1);
+        for ((pair, _), one) in own {
+            let (whole, times) = (&pooled[*pair as usize], times[pair] as f64);
+            if times < 2.0 {
+                continue;
+            }
+            // Of so many times one is what the others leave.
+            let share = (times - 1.0) / times;
+            let mut categories = 0.0;
+            for &(next, count) in &whole.next {
+                let expected = one.count * count / whole.count;
+                if expected < EXPECTED || whole.count - count < EXPECTED {
+                    continue;
+                }
+                let found = one.next.iter().find(|(state, _)| *state == next);
+                let found = found.map_or(0.0, |(_, count)| *count);
+                // Each on its own: it follows, or it does not.
+                let chance = count / whole.count;
+                statistic += (found - expected).powi(2) / (expected * (1.0 - chance));
+                categories += 1.0;
+            }
+            freedom += share * categories;
+            let mean = whole.reward / whole.count;
+            let variance = whole.square / whole.count - mean * mean;
+            if variance > 1e-9 * (1.0 + mean * mean) && one.count >= EXPECTED {
+                statistic += one.count * (one.reward / one.count - mean).powi(2) / variance;
+                freedom += share;
+            }
+        }
+        freedom > 0.0 && statistic > freedom + APART * (2.0 * freedom).sqrt()
+    }
+}
+
+/// The cells of an observation, as they are.
+fn cells(data: &Dataset, observation: usize) -> Vec<u32> {
+    let width = data.metadata().observation_space.cells();
+    let seen = data.observations().view();
+    let range = observation * width..(observation + 1) * width;
+    range.map(|cell| seen.number(cell).to_bits()).collect()
+}
+
+/// What a policy does in every state at every time, `[states, horizon, actions]`: the mean over the steps there, or over all
+/// times of a state that was never seen at one.
+fn told(
+    table: &[f32],
+    state: &[u32],
+    times: &[u32],
+    states: usize,
+    actions: usize,
+    horizon: usize,
+) -> Vec<f32> {
+    let mut sums = vec![0.0f64; states * horizon * actions];
+    let mut of_state = vec![0.0f64; states * actions];
+    for (row, chances) in table.chunks_exact(actions).enumerate() {
+        let (state, time) = (state[row] as usize, times[row] as usize);
+        for (action, &chance) in chances.iter().enumerate() {
+            sums[(state * horizon + time) * actions + action] += f64::from(chance);
+            of_state[state * actions + action] += f64::from(chance);
+        }
+    }
+    let mut policy = vec![0.0f32; sums.len()];
+    let cells = policy.chunks_exact_mut(actions).zip(sums.chunks_exact(actions));
+    for (at, (policy, own)) in cells.enumerate() {
+        let whole = &of_state[at / horizon * actions..][..actions];
+        let from = if own.iter().sum::<f64>() > 0.0 { own } else { whole };
+        let total: f64 = from.iter().sum();
+        for (chance, sum) in policy.iter_mut().zip(from) {
+            *chance = if total > 0.0 { (sum / total) as f32 } else { 0.0 };
+        }
+    }
+    policy
+}
