@@ -36,6 +36,10 @@ const MOST_CELLS: usize = 2_000_000;
 
 /// States of a log as numbers, and what the policy does in each at every time.
 pub(super) struct Counted {
+    /// Where the steps of every episode begin; then where the last one ends.
+    first: Vec<usize>,
+    /// Steps since the start, of every step.
+    time: Vec<u32>,
     /// The state of every step, and the one that it led to, or [`OVER`].
     state: Vec<u32>,
     next: Vec<u32>,
@@ -123,14 +127,15 @@ impl Counted {
         let of_level =
             |table: &Vec<f32>| told(table, &state, &log.rows.times, states, actions, horizon);
         let policy = log.policy.par_iter().map(of_level).collect();
-        Some(Counted { state, next, action, reward, states, actions, horizon, policy })
+        let (first, time) = (log.first.clone(), log.rows.times.clone());
+        Some(Counted { first, time, state, next, action, reward, states, actions, horizon, policy })
     }
 
     /// What the policy is worth at every level, from every start.
     pub(super) fn evaluate(&self, log: &Log, context: &Context<'_>, seed: Seed) -> Evaluated {
         let discount = context.discount;
         let all = vec![1u32; log.episodes()];
-        let apart = self.times_differ(log);
+        let apart = self.times_differ();
         let starts = log.first[..log.episodes()].iter().map(|&at| self.state[at]);
         let starts: Vec<u32> = starts.collect();
         let mut different = starts.clone();
@@ -138,10 +143,10 @@ impl Counted {
         different.dedup();
         let mut counts = vec![0.0; self.states];
         starts.iter().for_each(|&start| counts[start as usize] += 1.0);
-        let values = self.values(log, &all, apart, discount);
+        let values = self.values(&all, apart, discount);
         let of_sample = |sample: usize| {
             let counts = log.bootstrap(seed.indexed(sample as u64));
-            let values = self.values(log, &counts, apart, discount);
+            let values = self.values(&counts, apart, discount);
             let mean = |of_level: &Vec<f64>| {
                 let each = starts.iter().zip(&counts);
                 let sum: f64 =
@@ -170,9 +175,9 @@ impl Counted {
     }
 
     /// By level, what every state is worth at the start, with episodes counted so many times each. `apart` keeps times apart.
-    fn values(&self, log: &Log, counts: &[u32], apart: bool, discount: f64) -> Vec<Vec<f64>> {
-        let pooled = self.following(log, counts);
-        let timed = if apart { self.following_in_time(log, counts) } else { HashMap::new() };
+    fn values(&self, counts: &[u32], apart: bool, discount: f64) -> Vec<Vec<f64>> {
+        let pooled = self.following(counts);
+        let timed = if apart { self.following_in_time(counts) } else { HashMap::new() };
         let of_level = |policy: &Vec<f32>| {
             let mut values = vec![0.0; self.states];
             for time in (0..self.horizon).rev() {
@@ -211,36 +216,36 @@ impl Counted {
     }
 
     /// What follows every state and action, at whatever time.
-    fn following(&self, log: &Log, counts: &[u32]) -> Vec<Following> {
+    fn following(&self, counts: &[u32]) -> Vec<Following> {
         let mut all = vec![Following::default(); self.states * self.actions];
-        self.each(log, counts, |pair, _, next, reward, times| all[pair].add(next, reward, times));
+        self.each(counts, |pair, _, next, reward, times| all[pair].add(next, reward, times));
         all
     }
 
     /// The same by time.
-    fn following_in_time(&self, log: &Log, counts: &[u32]) -> HashMap<(u32, u32), Following> {
+    fn following_in_time(&self, counts: &[u32]) -> HashMap<(u32, u32), Following> {
         let mut all: HashMap<(u32, u32), Following> = HashMap::new();
-        self.each(log, counts, |pair, time, next, reward, times| {
+        self.each(counts, |pair, time, next, reward, times| {
             all.entry((pair as u32, time)).or_default().add(next, reward, times);
         });
         all
     }
 
-    fn each(&self, log: &Log, counts: &[u32], mut of: impl FnMut(usize, u32, u32, f64, f64)) {
+    fn each(&self, counts: &[u32], mut of: impl FnMut(usize, u32, u32, f64, f64)) {
         for (episode, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            for at in log.first[episode]..log.first[episode + 1] {
+            for at in self.first[episode]..self.first[episode + 1] {
                 let pair = self.state[at] as usize * self.actions + self.action[at] as usize;
-                of(pair, log.rows.times[at], self.next[at], self.reward[at], f64::from(count));
+                of(pair, self.time[at], self.next[at], self.reward[at], f64::from(count));
             }
         }
     }
 
     /// Whether what follows a state and an action depends on the time by more than chance would have it: Pearson's χ² of what
     /// followed, and of rewards, over all times.
-    fn times_differ(&self, log: &Log) -> bool {
-        let all = vec![1u32; log.episodes()];
-        let pooled = self.following(log, &all);
-        let timed = self.following_in_time(log, &all);
+    fn times_differ(&self) -> bool {
+        let all = vec![1u32; self.first.len() - 1];
+        let pooled = self.following(&all);
+        let timed = self.following_in_time(&all);
         let (mut statistic, mut freedom) = (0.0, 0.0);
         let mut own: Vec<(&(u32, u32), &Following)> = timed.iter().collect();
         own.sort_by_key(|(key, _)| **key);
@@ -317,4 +322,70 @@ fn told(
         }
     }
     policy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Episodes as (state, action, reward) with where each leads, all told `policy[state][action]` at whatever time.
+    fn counted(episodes: &[&[(u32, u32, f64, u32)]], policy: &[[f32; 2]]) -> Counted {
+        let steps = || episodes.iter().copied().flatten();
+        let horizon = episodes.iter().map(|episode| episode.len()).max().unwrap();
+        let mut first = vec![0];
+        episodes.iter().for_each(|episode| first.push(first[first.len() - 1] + episode.len()));
+        Counted {
+            first,
+            time: episodes.iter().flat_map(|episode| 0..episode.len() as u32).collect(),
+            state: steps().map(|step| step.0).collect(),
+            next: steps().map(|step| step.3).collect(),
+            action: steps().map(|step| step.1).collect(),
+            reward: steps().map(|step| step.2).collect(),
+            states: policy.len(),
+            actions: 2,
+            horizon,
+            policy: vec![policy.iter().flat_map(|of| of.repeat(horizon)).collect()],
+        }
+    }
+
+    /// From state 0 action 0 pays 1; action 1 leads to state 1 one time of four, where anything pays 8.
+    #[test]
+    fn values_are_those_of_the_counted_world() {
+        let safe: &[(u32, u32, f64, u32)] = &[(0, 0, 1.0, OVER)];
+        let won: &[(u32, u32, f64, u32)] = &[(0, 1, 0.0, 1), (1, 0, 8.0, OVER)];
+        let lost: &[(u32, u32, f64, u32)] = &[(0, 1, 0.0, OVER)];
+        let world = counted(&[safe, won, lost, lost, lost], &[[0.25, 0.75], [0.5, 0.5]]);
+        let values = world.values(&[1; 5], false, 1.0);
+        // What was never done in state 1 is taken for what was.
+        assert_eq!(values, [vec![0.25 * 1.0 + 0.75 * 2.0, 8.0]]);
+        let values = world.values(&[1; 5], false, 0.5);
+        assert_eq!(values, [vec![0.25 * 1.0 + 0.75 * 1.0, 8.0]]);
+        // A bootstrap sample without luck.
+        assert_eq!(world.values(&[1, 0, 2, 1, 1], false, 1.0)[0][0], 0.25);
+        assert!(!world.times_differ());
+    }
+
+    /// A state that goes on until the clock ends it, three steps, and pays 1 each time.
+    #[test]
+    fn the_clock_ends_an_episode_where_it_did() {
+        let whole: &[(u32, u32, f64, u32)] = &[(0, 0, 1.0, 0), (0, 0, 1.0, 0), (0, 0, 1.0, 0)];
+        assert_eq!(counted(&[whole], &[[1.0, 0.0]]).values(&[1], false, 1.0), [[3.0]]);
+    }
+
+    /// Early on action 0 pays 1, later 3: kept apart, the first step is worth 1 and the second 3.
+    #[test]
+    fn times_are_kept_apart_where_they_differ() {
+        let noise = |at: usize| if at % 2 == 0 { 0.1 } else { -0.1 };
+        let episode = |at: usize, later: f64| {
+            vec![(0u32, 0u32, 1.0 + noise(at), 0u32), (0, 0, later + noise(at), 0)]
+        };
+        for (later, apart) in [(3.0, true), (1.0, false)] {
+            let episodes: Vec<Vec<_>> = (0..400).map(|at| episode(at, later)).collect();
+            let views: Vec<&[_]> = episodes.iter().map(Vec::as_slice).collect();
+            let world = counted(&views, &[[1.0, 0.0]]);
+            assert_eq!(world.times_differ(), apart);
+            let value = world.values(&[1; 400], apart, 1.0)[0][0];
+            assert!((value - (1.0 + later)).abs() < 0.06, "{value}");
+        }
+    }
 }
