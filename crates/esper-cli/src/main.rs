@@ -11,7 +11,8 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use esper_nn::DeviceName;
 
 use commands::{
-    book, collect, completions, eval, expert, info, prove, report, reproduce, run, tasks, train,
+    book, collect, completions, eval, expert, export, import, info, prove, report, reproduce, run,
+    tasks, train,
 };
 use output::{Failure, Output};
 
@@ -64,6 +65,8 @@ enum Command {
     Tasks,
     /// Play a task and write the episodes to a Parquet file
     Collect(collect::Arguments),
+    /// Make a data set of tables of your own: CSV, JSON lines, Parquet
+    Import(import::Arguments),
     /// Describe a data set: sizes, returns, a histogram, and what looks wrong
     Info(info::Arguments),
     /// Train a policy on a data set
@@ -80,6 +83,8 @@ enum Command {
     Prove(prove::Arguments),
     /// Train a player of a task by playing, to collect data with
     Expert(expert::Arguments),
+    /// Write a data set for other programs: CSV
+    Export(export::Arguments),
     /// Print a script that completes commands and options in a shell
     Completions(completions::Arguments),
     /// Make or check the Connect Four opening book (for maintainers)
@@ -121,6 +126,7 @@ fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
     match arguments.command {
         Command::Tasks => tasks::run(output),
         Command::Collect(arguments) => collect::run(&arguments, output),
+        Command::Import(arguments) => import::run(&arguments, output),
         Command::Info(arguments) => info::run(&arguments, output),
         Command::Train(arguments) => train::run(&arguments, output),
         Command::Eval(arguments) => eval::run(&arguments, output),
@@ -129,6 +135,7 @@ fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
         Command::Reproduce(arguments) => reproduce::run(&arguments, output),
         Command::Prove(arguments) => prove::run(&arguments, output),
         Command::Expert(arguments) => expert::run(&arguments, output),
+        Command::Export(arguments) => export::run(&arguments, output),
         Command::Completions(arguments) => {
             completions::run(&arguments, Arguments::command(), output)
         }

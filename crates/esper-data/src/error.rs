@@ -60,6 +60,17 @@ pub enum DataError {
         /// What is wrong, with its row or column.
         problem: String,
     },
+    /// It is in doubt which columns of a table are what, or it was said wrongly.
+    #[error("{path}: {problem}", path = path.display())]
+    Mapping {
+        /// The table in question.
+        path: PathBuf,
+        /// What is in doubt, and how to say it.
+        problem: String,
+    },
+    /// Somebody who watches said to stop.
+    #[error("stopped before everything was read")]
+    Stopped,
     /// Data handed over in memory contradicts itself.
     #[error("{0}")]
     Invalid(String),

@@ -20,6 +20,7 @@ mod packed;
 mod seed;
 mod space;
 mod statistics;
+pub mod tables;
 
 pub use builder::DatasetBuilder;
 pub use cells::{Cell, CellType, Cells, CellsMut, CellsRef};
@@ -39,3 +40,4 @@ pub use space::{CellError, MAX_CATEGORIES, MAX_CELLS, Space};
 pub use statistics::{
     Bar, BehaviourSummary, Distribution, Suspicions, Tally, return_histogram, suspicions,
 };
+pub use tables::open;

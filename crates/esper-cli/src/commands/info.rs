@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use esper_data::{Bar, Distribution, Space, Tally};
+use esper_data::{Bar, Distribution, Field, FieldKind, Fields, Space, Tally, Word};
 use esper_eval::text::{count, number};
 use serde::Serialize;
 
-use super::summary::{Summary, behaviour_table, warnings_text};
-use crate::output::{Failure, Output};
+use super::summary::{Summary, behaviour_table, open_data, warnings_text};
+use crate::output::{Failure, Output, wrapped};
 
 /// Bars of the histogram of returns.
 const BARS: usize = 10;
@@ -16,7 +16,7 @@ const BARS: usize = 10;
 #[derive(clap::Args)]
 #[command(after_help = "Example:  esper info connect-four.parquet")]
 pub(crate) struct Arguments {
-    /// A data set: a Parquet file written by `esper collect`
+    /// A data set: a file that `esper collect` or `esper import` wrote, or a table whose columns are not in doubt
     data: PathBuf,
 }
 
@@ -29,6 +29,8 @@ struct Info {
     bytes: u64,
     observation_space: Space,
     action_space: Space,
+    #[serde(skip_serializing_if = "Fields::is_empty")]
+    fields: Fields,
     returns: Distribution,
     lengths: Distribution,
     terminated: usize,
@@ -38,7 +40,7 @@ struct Info {
 
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let started = Instant::now();
-    let data = esper_data::read(&arguments.data).map_err(Failure::error)?;
+    let data = open_data(&arguments.data, output)?;
     let took = started.elapsed();
 
     let tally = Tally::of(&data);
@@ -56,6 +58,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         bytes: std::fs::metadata(&arguments.data).map_or(0, |file| file.len()),
         observation_space: metadata.observation_space,
         action_space: metadata.action_space,
+        fields: metadata.fields,
         returns: Distribution::of_returns(&data),
         lengths: Distribution::of_lengths(&data),
         terminated: ends().filter(|end| end.terminated).count(),
@@ -101,11 +104,46 @@ fn text(info: &Info, tally: &Tally) -> String {
     text += &distribution("return", &info.returns);
     text += &distribution("length", &info.lengths);
 
+    text += &fields_text(&info.fields);
+
     text += "\n";
     text += &behaviour_table(tally);
     text += "\n  episodes by return\n";
     text += &bars(&info.histogram);
     text + &warnings_text(&summary.warnings)
+}
+
+/// What cells are called and hold, in lines; nothing where nothing is known.
+fn fields_text(fields: &Fields) -> String {
+    let lines = |name: &str, fields: &[Field]| match fields {
+        [] => String::new(),
+        fields => {
+            let lines = fields.iter().filter_map(field_line);
+            format!("\n  {name}\n{}", lines.collect::<String>())
+        }
+    };
+    let observation = lines("columns of an observation", &fields.observation);
+    observation + &lines("columns of an action", &fields.action)
+}
+
+/// One of them; an indicator of missing values is said beside the column that it belongs to.
+fn field_line(field: &Field) -> Option<String> {
+    const SHOWN: usize = 12;
+    let filled = |fill: &Option<f32>| {
+        fill.map_or(String::new(), |fill| format!(", {} where it is missing", number(fill.into())))
+    };
+    let holds = match &field.kind {
+        FieldKind::Number { fill } => format!("number{}", filled(fill)),
+        FieldKind::Boolean { fill } => format!("boolean{}", filled(fill)),
+        FieldKind::Date { fill, .. } => format!("date, as days{}", filled(fill)),
+        FieldKind::Category { values } => {
+            let words: Vec<String> = values.iter().take(SHOWN).map(Word::to_string).collect();
+            let more = if values.len() > SHOWN { ", …" } else { "" };
+            format!("one of {}: {}{more}", count(values.len()), words.join(", "))
+        }
+        FieldKind::Missing => return None,
+    };
+    Some(format!("    {}\n", wrapped(&format!("{}: {holds}", field.name), 80, 6)))
 }
 
 /// A histogram in characters, the fullest bar 40 wide.

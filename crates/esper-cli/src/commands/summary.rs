@@ -1,13 +1,14 @@
-//! What `esper collect` and `esper info` both say of a data set.
+//! What commands share that read a data set, or say what is in one.
 
 use std::path::Path;
 use std::time::Duration;
 
-use esper_data::{BehaviourSummary, Metadata, Tally};
+use esper_data::tables::open_with_notes;
+use esper_data::{BehaviourSummary, Dataset, Metadata, Tally};
 use esper_eval::text::count;
 use serde::Serialize;
 
-use crate::output::{table, wrapped};
+use crate::output::{Failure, Output, table, wrapped};
 
 /// The JSON that the two share.
 #[derive(Serialize)]
@@ -44,6 +45,13 @@ impl Summary {
             warnings,
         }
     }
+}
+
+/// Reads a data set or a table, and says how a table was understood.
+pub(crate) fn open_data(path: &Path, output: &Output) -> Result<Dataset, Failure> {
+    let (data, notes) = open_with_notes(path).map_err(Failure::error)?;
+    notes.iter().for_each(|note| output.note(note));
+    Ok(data)
 }
 
 /// What looks suspicious, in lines of at most 80 columns; nothing if nothing does.

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::parse::{method_help, parse_method};
 use super::settings::Settings;
+use super::summary::open_data;
 use crate::output::{Failure, Output, failure, table, wrapped};
 use crate::progress::{TrainingLine, catch_interrupts};
 
@@ -23,7 +24,7 @@ use crate::progress::{TrainingLine, catch_interrupts};
     after_help = "Example:  esper train gambling.parquet --method esper --seed 1 --out my-run\n          esper eval my-run --targets=-5,-2.5,1"
 )]
 pub(crate) struct Arguments {
-    /// The data set, as `esper collect` writes it
+    /// The data set, as `esper collect` and `esper import` write it, or a table whose columns are not in doubt
     data: PathBuf,
 
     #[arg(long, help = method_help(), value_parser = parse_method, default_value = "esper", value_name = "M")]
@@ -63,7 +64,7 @@ struct Trained {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
-    let data = esper_data::read(&arguments.data).map_err(Failure::error)?;
+    let data = open_data(&arguments.data, output)?;
     let id = DataId::of(&data);
     let Arguments { settings, seed, .. } = arguments;
     let registry = Registry::default();

@@ -35,8 +35,10 @@ use crate::space::Space;
 pub use checksum::Checksums;
 pub use labels::{LabelColumns, StepLabels};
 pub use pending::{PendingFile, write_file, write_json};
+pub(crate) use read::is_native;
 pub use read::read;
 pub use source::panics_are_caught;
+pub(crate) use source::{Batches, ParquetSource};
 pub use write::DatasetWriter;
 
 /// The key of the file's metadata entry.

@@ -46,24 +46,30 @@ pub fn read(path: &Path) -> Result<Dataset, DataError> {
     Ok(data)
 }
 
+/// Whether a Parquet file says of itself that it is a native one, readable or not.
+pub(crate) fn is_native(path: &Path) -> Result<bool, DataError> {
+    Ok(entry(&ParquetSource::open(path)?).is_some())
+}
+
+/// The text of the `esper` entry of the file's metadata.
+fn entry<'a>(source: &'a ParquetSource<'_>) -> Option<&'a str> {
+    let entries = source.metadata().file_metadata().key_value_metadata();
+    let mut entries = entries.into_iter().flatten();
+    entries.find(|entry| entry.key == METADATA_KEY).and_then(|entry| entry.value.as_deref())
+}
+
 /// The `esper` entry of the file's metadata.
 fn header(source: &ParquetSource<'_>, path: &Path) -> Result<Header, DataError> {
     let not_ours = |reason: String, source| {
         let path = path.to_owned();
         DataError::NotADataset { path, reason, source }
     };
-    let entries = source.metadata().file_metadata().key_value_metadata();
-    let json = entries
-        .into_iter()
-        .flatten()
-        .find(|entry| entry.key == METADATA_KEY)
-        .and_then(|entry| entry.value.as_deref())
-        .ok_or_else(|| {
-            let reason = format!(
-                "it has no `{METADATA_KEY}` entry in its metadata; `esper collect` writes files that have one"
-            );
-            not_ours(reason, None)
-        })?;
+    let json = entry(source).ok_or_else(|| {
+        let reason = format!(
+            "it has no `{METADATA_KEY}` entry in its metadata; `esper collect` and `esper import` write files that have one"
+        );
+        not_ours(reason, None)
+    })?;
     // The format first: a later one may have a header that this version cannot parse.
     #[derive(serde::Deserialize)]
     struct Format {

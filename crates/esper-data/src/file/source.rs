@@ -4,12 +4,14 @@ use std::cell::Cell;
 use std::error::Error;
 use std::fs::File;
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Schema;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
 use parquet::file::metadata::ParquetMetaData;
 use rayon::prelude::*;
 
@@ -22,14 +24,14 @@ use crate::error::DataError;
 const BATCH_ROWS: usize = 1 << 14;
 
 /// A Parquet file whose footer has been read.
-pub(super) struct ParquetSource<'a> {
+pub(crate) struct ParquetSource<'a> {
     path: &'a Path,
     footer: ArrowReaderMetadata,
 }
 
 impl<'a> ParquetSource<'a> {
     /// Opens a file and reads its footer.
-    pub(super) fn open(path: &'a Path) -> Result<Self, DataError> {
+    pub(crate) fn open(path: &'a Path) -> Result<Self, DataError> {
         let io = |source| DataError::io(path, source);
         let file = File::open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
@@ -49,12 +51,12 @@ impl<'a> ParquetSource<'a> {
     }
 
     /// The columns, as arrow knows them.
-    pub(super) fn schema(&self) -> &Schema {
+    pub(crate) fn schema(&self) -> &Schema {
         self.footer.schema()
     }
 
     /// What the footer says.
-    pub(super) fn metadata(&self) -> &ParquetMetaData {
+    pub(crate) fn metadata(&self) -> &ParquetMetaData {
         self.footer.metadata()
     }
 
@@ -82,6 +84,20 @@ impl<'a> ParquetSource<'a> {
             })
         };
         groups.into_par_iter().map(read).collect()
+    }
+
+    /// All rows in order, of columns that are given by their place; whatever is damaged is an error.
+    pub(crate) fn batches(&self, roots: &[usize]) -> Result<Batches, DataError> {
+        let columns = ProjectionMask::roots(self.footer.parquet_schema(), roots.iter().copied());
+        let file = self.file()?;
+        let reader = guarded(self.path, || {
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.footer.clone())
+                .with_projection(columns)
+                .with_batch_size(BATCH_ROWS)
+                .build()
+                .map_err(|error| not_parquet(self.path, error))
+        })?;
+        Ok(Batches { path: self.path.to_owned(), reader })
     }
 
     fn read_lists(&self, group: usize, lists: Lists<'_>) -> Result<Option<Cells>, DataError> {
@@ -125,6 +141,22 @@ impl<'a> ParquetSource<'a> {
             first_row += batch.num_rows();
         }
         Ok(part)
+    }
+}
+
+/// The rows of a file, some at a time.
+pub(crate) struct Batches {
+    path: PathBuf,
+    reader: ParquetRecordBatchReader,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Batches { path, reader } = self;
+        guarded(path, || reader.next().transpose().map_err(|error| not_parquet(path, error)))
+            .transpose()
     }
 }
 

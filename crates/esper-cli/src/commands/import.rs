@@ -1,0 +1,266 @@
+//! `esper import`: from a table of decisions to a data set.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::ValueEnum;
+use esper_data::tables::{
+    ColumnReport, Mapping, RewardPer, Survey, Table, available_memory, is_native_file,
+};
+use esper_data::{DataError, Fields, Space, Suspicions, Tally};
+use esper_eval::text::count;
+use serde::Serialize;
+
+use super::parse::parse_bytes;
+use super::summary::{Summary, behaviour_table, warnings_text};
+use crate::output::{Failure, Output, wrapped};
+use crate::progress::{Progress, catch_interrupts, go_on};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:  esper import visits.csv --episode patient --action treatment --out visits.parquet\n          esper import visits.csv --dry-run > map.toml     (edit it, then)\n          esper import visits.csv --map map.toml --out visits.parquet"
+)]
+pub(crate) struct Arguments {
+    /// CSV, JSON lines or Parquet files, or folders of part files; several are one data set
+    #[arg(required = true, value_name = "SOURCE")]
+    sources: Vec<PathBuf>,
+
+    /// The data set to write
+    #[arg(long, value_name = "DATA", required_unless_present = "dry_run")]
+    out: Option<PathBuf>,
+
+    /// Replace the data set if it exists
+    #[arg(long)]
+    force: bool,
+
+    /// Write nothing: print the mapping, ready to edit, and what would be made of every column
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Which columns are what, as a file that --dry-run printed; options come before it
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+
+    /// Episode id: rows with the same one are one episode [default: by usual names]
+    #[arg(long, value_name = "COLUMN")]
+    episode: Option<String>,
+
+    /// What orders the rows of an episode; \"\" for the order of the file [default: by usual names]
+    #[arg(long, value_name = "COLUMN")]
+    time: Option<String>,
+
+    /// What was known when the decision was made [default: observation_*, obs_* or state_*, else everything that is left]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    observation: Vec<String>,
+
+    /// What was decided: one column, or several that are all numbers or all categories [default: by usual names]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    action: Vec<String>,
+
+    /// What it paid [default: by usual names]
+    #[arg(long, value_name = "COLUMN")]
+    reward: Option<String>,
+
+    /// Whether every step has a reward of its own, or every episode one outcome [default: as the column looks]
+    #[arg(long, value_name = "WHAT")]
+    reward_per: Option<Per>,
+
+    /// True, 1 or yes in an episode's last row says that it ended there, anything else that it was cut [default: by usual
+    /// names, else last rows are ends]
+    #[arg(long, value_name = "COLUMN")]
+    end: Option<String>,
+
+    /// True in an episode's last row says that it was cut there (truncated), beside --end [default: by usual names]
+    #[arg(long, value_name = "COLUMN")]
+    cut: Option<String>,
+
+    /// Who decided, for statistics; never shown to a learner [default: by usual names]
+    #[arg(long, value_name = "COLUMN")]
+    behaviour: Option<String>,
+
+    /// Columns to leave out
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    ignore: Vec<String>,
+
+    /// Hold at most about this much in memory, as in 2GB; rows beyond go through temporary files beside DATA [default: half of
+    /// what is free]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    memory: Option<u64>,
+}
+
+/// What a reward belongs to.
+#[derive(Clone, Copy, ValueEnum)]
+enum Per {
+    Step,
+    Episode,
+}
+
+/// What `--json` prints of a data set that was written.
+#[derive(Serialize)]
+struct Imported<'a> {
+    #[serde(flatten)]
+    summary: Summary,
+    observation_space: &'a Space,
+    action_space: &'a Space,
+    fields: &'a Fields,
+    #[serde(flatten)]
+    reading: Reading<'a>,
+}
+
+/// How a table was understood.
+#[derive(Serialize)]
+struct Reading<'a> {
+    mapping: &'a Mapping,
+    columns: &'a [ColumnReport],
+    notes: &'a [String],
+}
+
+/// What `--json` prints of a data set that was not.
+#[derive(Serialize)]
+struct DryRun<'a> {
+    steps: u64,
+    episodes: usize,
+    observation_space: &'a Space,
+    action_space: &'a Space,
+    fields: &'a Fields,
+    #[serde(flatten)]
+    reading: Reading<'a>,
+}
+
+impl Arguments {
+    fn mapping(&self) -> Result<Mapping, Failure> {
+        let file = match &self.map {
+            Some(path) => Mapping::read(path).map_err(Failure::misuse)?,
+            None => Mapping::default(),
+        };
+        let said = Mapping {
+            episode: self.episode.clone(),
+            time: self.time.clone(),
+            observation: self.observation.clone(),
+            action: self.action.clone(),
+            reward: self.reward.clone(),
+            reward_per: self.reward_per.map(|per| match per {
+                Per::Step => RewardPer::Step,
+                Per::Episode => RewardPer::Episode,
+            }),
+            end: self.end.clone(),
+            cut: self.cut.clone(),
+            behaviour: self.behaviour.clone(),
+            ignore: self.ignore.clone(),
+            ..Mapping::default()
+        };
+        Ok(said.or(file))
+    }
+}
+
+/// What went wrong, as the program says it.
+fn failure(error: DataError) -> Failure {
+    match error {
+        DataError::Stopped => Failure::paused("nothing was written"),
+        error @ DataError::Mapping { .. } => Failure::misuse(error),
+        other => Failure::writing(other),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
+    let started = Instant::now();
+    let mapping = arguments.mapping()?;
+    for source in &arguments.sources {
+        if is_native_file(source).map_err(failure)? {
+            let path = source.display();
+            return Err(Failure::misuse(format!(
+                "{path} is a data set already and needs no import: esper info {path}"
+            )));
+        }
+    }
+    catch_interrupts();
+    let table = Table::open(&arguments.sources).map_err(failure)?;
+    let progress = Progress::new(output, "reading", "bytes", 2 * table.bytes());
+    let watch = |bytes| {
+        progress.add(bytes);
+        go_on()
+    };
+    let survey = table.survey(&mapping, watch).map_err(failure)?;
+    let path = match &arguments.out {
+        Some(path) if !arguments.dry_run => path,
+        _ => {
+            drop(progress);
+            return output.result(&dry_run(&survey), || dry_run_text(&survey));
+        }
+    };
+    let memory = arguments.memory.unwrap_or_else(|| available_memory() / 2);
+    let (mut tally, mut suspicions) = (Tally::default(), Suspicions::default());
+    let keep = |part: &esper_data::Dataset| {
+        suspicions.add(part);
+        tally.add(part)
+    };
+    survey.write(path, arguments.force, memory, keep, watch).map_err(failure)?;
+    drop(progress);
+    print(&survey, path, &tally, suspicions.found(), started, output)
+}
+
+fn print(
+    survey: &Survey,
+    path: &Path,
+    tally: &Tally,
+    warnings: Vec<String>,
+    started: Instant,
+    output: &Output,
+) -> Result<(), Failure> {
+    let metadata = survey.metadata();
+    let imported = Imported {
+        summary: Summary::new(path, metadata, tally, warnings, started.elapsed()),
+        observation_space: &metadata.observation_space,
+        action_space: &metadata.action_space,
+        fields: &metadata.fields,
+        reading: reading(survey),
+    };
+    output.result(&imported, || {
+        let summary = &imported.summary;
+        let mut text = format!("{} in {:.1} s\n\n", summary.path, summary.seconds);
+        text += &columns_text(survey.columns(), "  ");
+        text += &format!("\n{}", behaviour_table(tally));
+        let lines = survey.notes().iter().map(|note| format!("  - {}\n", wrapped(note, 80, 4)));
+        text += &format!("\n  how it was read\n{}", lines.collect::<String>());
+        text + &warnings_text(&summary.warnings)
+    })
+}
+
+fn reading(survey: &Survey) -> Reading<'_> {
+    Reading { mapping: survey.mapping(), columns: survey.columns(), notes: survey.notes() }
+}
+
+fn dry_run(survey: &Survey) -> DryRun<'_> {
+    let metadata = survey.metadata();
+    DryRun {
+        steps: survey.steps(),
+        episodes: survey.episodes(),
+        observation_space: &metadata.observation_space,
+        action_space: &metadata.action_space,
+        fields: &metadata.fields,
+        reading: reading(survey),
+    }
+}
+
+/// A line for every column, but for those of the same role that nothing is said of.
+fn columns_text(columns: &[ColumnReport], indent: &str) -> String {
+    let line = |column: &ColumnReport| {
+        let ColumnReport { name, role, says } = column;
+        let says = if says.is_empty() { String::new() } else { format!(": {says}") };
+        let line = format!("{role} `{name}`{says}");
+        let rest = format!("\n{indent}  ");
+        format!("{indent}{}\n", wrapped(&line, 78 - indent.len(), 0).replace('\n', &rest))
+    };
+    columns.iter().map(line).collect()
+}
+
+/// The mapping as a file, with what is made of the columns beside it.
+fn dry_run_text(survey: &Survey) -> String {
+    let (steps, episodes) = (count(survey.steps() as usize), count(survey.episodes()));
+    let mut text = format!("# {steps} steps in {episodes} episodes.\n#\n");
+    text += &columns_text(survey.columns(), "# ");
+    for note in survey.notes() {
+        text += &format!("#\n# {}\n", wrapped(note, 78, 0).replace('\n', "\n# "));
+    }
+    format!("{text}\n{}", survey.mapping().to_toml())
+}

@@ -1,0 +1,255 @@
+//! One value of a table, whichever format it came from, and what it looks like.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use crate::fields::parse_date;
+
+/// A value of a row. Tables without types have texts only.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value<'a> {
+    /// Nothing is there.
+    Missing,
+    /// A text as it stands, never empty.
+    Text(Cow<'a, str>),
+    /// A whole number.
+    Whole(i64),
+    /// A number that is not NaN.
+    Number(f64),
+    /// True or false.
+    Truth(bool),
+    /// A date.
+    Date {
+        /// Seconds since 1970.
+        seconds: f64,
+        /// The same in units of its column, which no rounding has touched.
+        ticks: i64,
+    },
+}
+
+/// What a value looks like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Look {
+    Missing,
+    /// A word that stands for a missing number: `NA`, `nan`, `null`.
+    Marker,
+    Whole(i64),
+    Number(f64),
+    /// `true` and `false`.
+    Truth(bool),
+    /// Another word for true and false: `yes` and `no`.
+    TruthWord(bool),
+    Date(f64),
+    Text,
+}
+
+/// Words that stand for a missing value where numbers, truths or dates are expected.
+const MARKERS: [&str; 8] = ["na", "n/a", "nan", "null", "none", "nil", "-", "?"];
+
+impl Value<'_> {
+    /// What the value looks like.
+    pub(super) fn look(&self) -> Look {
+        match self {
+            Value::Missing => Look::Missing,
+            Value::Text(text) => look(text),
+            Value::Whole(number) => Look::Whole(*number),
+            Value::Number(number) => whole(*number).map_or(Look::Number(*number), Look::Whole),
+            Value::Truth(truth) => Look::Truth(*truth),
+            Value::Date { seconds, .. } => Look::Date(*seconds),
+        }
+    }
+
+    /// The value as a text, to be told from others by; `buffer` is where it is written if it is none.
+    pub(super) fn text<'b>(&'b self, buffer: &'b mut String) -> &'b str {
+        buffer.clear();
+        // Writing to a string cannot fail.
+        let _ = match self {
+            Value::Missing => Ok(()),
+            Value::Text(text) => return text,
+            Value::Whole(number) => write!(buffer, "{number}"),
+            Value::Number(number) => match whole(*number) {
+                Some(number) => write!(buffer, "{number}"),
+                None => write!(buffer, "{number}"),
+            },
+            Value::Truth(truth) => write!(buffer, "{truth}"),
+            Value::Date { seconds, .. } => {
+                buffer.push_str(&format_date(*seconds));
+                Ok(())
+            }
+        };
+        buffer
+    }
+
+    /// The value as a number of 32 bits, if it is one. Texts are rounded once.
+    pub(super) fn number(&self) -> Option<f32> {
+        match self {
+            Value::Text(text) => match text.trim().parse::<f32>() {
+                Ok(number) if !number.is_nan() => Some(number),
+                _ => None,
+            },
+            Value::Whole(number) => Some(*number as f32),
+            Value::Number(number) => Some(*number as f32),
+            Value::Truth(truth) => Some(f32::from(u8::from(*truth))),
+            Value::Missing | Value::Date { .. } => None,
+        }
+    }
+
+    /// Whether the value says true or false; `None` if it says neither.
+    pub(super) fn truth(&self) -> Option<bool> {
+        match self.look() {
+            Look::Truth(truth) | Look::TruthWord(truth) => Some(truth),
+            Look::Whole(1) => Some(true),
+            Look::Whole(0) => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// The whole number that a number is, if it is one that is kept exactly.
+fn whole(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && number.abs() <= 2f64.powi(53)).then_some(number as i64)
+}
+
+/// What a text looks like.
+pub(super) fn look(text: &str) -> Look {
+    let text = text.trim();
+    let bytes = text.as_bytes();
+    let Some(&first) = bytes.first() else { return Look::Missing };
+    if matches!(first, b'0'..=b'9' | b'+' | b'-' | b'.') {
+        if let Some(number) = short_whole(bytes) {
+            return Look::Whole(number);
+        }
+        if let Ok(number) = text.parse::<f64>() {
+            return whole(number).map_or(Look::Number(number), Look::Whole);
+        }
+        if bytes.get(4) == Some(&b'-')
+            && let Some(seconds) = parse_date(text)
+        {
+            return Look::Date(seconds);
+        }
+    } else if bytes.len() <= 9 {
+        let is = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+        match first.to_ascii_lowercase() {
+            b't' if is(&["true"]) => return Look::Truth(true),
+            b'f' if is(&["false"]) => return Look::Truth(false),
+            b't' | b'y' if is(&["t", "y", "yes"]) => return Look::TruthWord(true),
+            b'f' | b'n' if is(&["f", "n", "no"]) => return Look::TruthWord(false),
+            b'i' if is(&["inf", "infinity"]) => return Look::Number(f64::INFINITY),
+            _ => {}
+        }
+    }
+    match bytes.len() <= 4 && MARKERS.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+        true => Look::Marker,
+        false => Look::Text,
+    }
+}
+
+/// A whole number of at most 15 digits, which most of them have.
+fn short_whole(bytes: &[u8]) -> Option<i64> {
+    let (negative, digits) = match bytes {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > 15 {
+        return None;
+    }
+    let mut number = 0i64;
+    for byte in digits {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        number = 10 * number + i64::from(byte - b'0');
+    }
+    Some(if negative { -number } else { number })
+}
+
+/// A date as ISO 8601 has it, which [`parse_date`] reads: the day alone at midnight.
+pub(super) fn format_date(seconds: f64) -> String {
+    use crate::fields::SECONDS_OF_A_DAY;
+    let day = (seconds / SECONDS_OF_A_DAY).floor();
+    let nanoseconds = ((seconds - day * SECONDS_OF_A_DAY) * 1e9).round() as u64;
+    let (extra, nanoseconds) = (nanoseconds / 86_400_000_000_000, nanoseconds % 86_400_000_000_000);
+    let (year, month, day) = civil(day as i64 + extra as i64);
+    let mut text = format!("{year:04}-{month:02}-{day:02}");
+    if nanoseconds > 0 {
+        let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+        let (hours, minutes) = (whole / 3600, whole / 60 % 60);
+        let _ = write!(text, "T{hours:02}:{minutes:02}:{:02}", whole % 60);
+        if rest > 0 {
+            let _ = write!(text, ".{}", format!("{rest:09}").trim_end_matches('0'));
+        }
+    }
+    text
+}
+
+/// Year, month and day of a day since the first of January 1970, in the Gregorian calendar. Years begin in March.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days.saturating_add(719_468);
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (year + era * 400 + next, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_look_like_what_they_are() {
+        for (text, expected) in [
+            ("", Look::Missing),
+            ("  ", Look::Missing),
+            ("NA", Look::Marker),
+            ("NaN", Look::Marker),
+            ("None", Look::Marker),
+            ("12", Look::Whole(12)),
+            (" -3 ", Look::Whole(-3)),
+            ("+7", Look::Whole(7)),
+            ("2.0", Look::Whole(2)),
+            ("1e3", Look::Whole(1000)),
+            (".5", Look::Number(0.5)),
+            ("-inf", Look::Number(f64::NEG_INFINITY)),
+            ("inf", Look::Number(f64::INFINITY)),
+            ("True", Look::Truth(true)),
+            ("no", Look::TruthWord(false)),
+            ("1970-01-02", Look::Date(86_400.0)),
+            ("1970-01-02T00:00:01", Look::Date(86_401.0)),
+            ("2024-13-01", Look::Text),
+            ("1,5", Look::Text),
+            ("ward", Look::Text),
+            ("é", Look::Text),
+            ("12345678901234567890", Look::Number(12_345_678_901_234_567_890.0)),
+        ] {
+            assert_eq!(look(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn dates_are_written_as_they_are_read() {
+        for text in [
+            "1970-01-01",
+            "2000-02-29",
+            "1969-12-31T23:59:59",
+            "2024-05-31T12:30:15.5",
+            "1900-03-01",
+            "2024-12-31",
+            "0001-01-01",
+            "9999-12-31T23:59:59",
+        ] {
+            assert_eq!(format_date(parse_date(text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_told_apart_by_their_value() {
+        let mut buffer = String::new();
+        assert_eq!(Value::Number(3.0).text(&mut buffer), "3");
+        assert_eq!(Value::Whole(3).text(&mut buffer), "3");
+        assert_eq!(Value::Number(0.1).text(&mut buffer), "0.1");
+    }
+}
