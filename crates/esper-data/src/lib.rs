@@ -5,6 +5,8 @@
 //! [`Distribution`], and handed to training as [`PackedBatch`]es. [`Seed`] is where all randomness of the project comes
 //! from.
 //!
+//! [`read_known`] reads what other tools for reinforcement learning write, [`write_minari`] writes for one of them.
+//!
 //! Nothing here knows of learning or of tasks.
 
 mod builder;
@@ -14,6 +16,7 @@ mod draw;
 mod error;
 mod fields;
 mod file;
+mod formats;
 mod names;
 mod numbers;
 mod packed;
@@ -32,6 +35,7 @@ pub use file::{
     Checksums, DatasetWriter, Header, LabelColumns, PendingFile, StepLabels, panics_are_caught,
     read, write_file, write_json,
 };
+pub use formats::{Known, read_known, write_minari};
 pub use names::check_name;
 pub use numbers::Moments;
 pub use packed::PackedBatch;

@@ -14,10 +14,10 @@ use crate::cells::Cells;
 use crate::space::Space;
 
 /// What is wrong with a batch of rows, and where in it.
-pub(super) struct Problem {
-    pub(super) column: &'static str,
-    pub(super) row: Option<usize>,
-    pub(super) what: String,
+pub(crate) struct Problem {
+    pub(crate) column: &'static str,
+    pub(crate) row: Option<usize>,
+    pub(crate) what: String,
 }
 
 impl Problem {
@@ -31,7 +31,7 @@ impl Problem {
 }
 
 /// The first empty (null) element.
-pub(super) fn first_null(array: &ArrayRef) -> Option<usize> {
+pub(crate) fn first_null(array: &ArrayRef) -> Option<usize> {
     // Nearly always there are none, which an array knows: to ask for every element takes as long as to read it.
     match array.null_count() {
         0 => None,
@@ -114,7 +114,7 @@ fn cells(name: &'static str, array: &ArrayRef, to: &mut Cells) -> Result<(), Pro
 }
 
 /// Appends an array of any integer type, refusing what does not fit.
-pub(super) fn integers<T: TryFrom<i64>>(
+pub(crate) fn integers<T: TryFrom<i64>>(
     name: &'static str,
     array: &ArrayRef,
     to: &mut Vec<T>,
@@ -148,7 +148,7 @@ pub(super) fn integers<T: TryFrom<i64>>(
 }
 
 /// Appends an array of any numeric type as floats.
-pub(super) fn floats(
+pub(crate) fn floats(
     name: &'static str,
     array: &ArrayRef,
     to: &mut Vec<f32>,

@@ -22,7 +22,7 @@ const MOST_AT_ONCE: usize = 1 << 26;
 
 /// A column of lists, each of so many cells.
 #[derive(Clone, Copy)]
-pub(super) struct Lists<'a> {
+pub(crate) struct Lists<'a> {
     pub(super) column: &'a str,
     pub(super) width: usize,
     pub(super) cells: CellType,

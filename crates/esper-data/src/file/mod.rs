@@ -41,8 +41,11 @@ pub use source::panics_are_caught;
 pub(crate) use source::{Batches, ParquetSource};
 pub use write::DatasetWriter;
 
+pub(crate) use arrays::{first_null, floats, integers};
+pub(crate) use source::{ParquetSource, guarded};
+
 /// The key of the file's metadata entry.
-const METADATA_KEY: &str = "esper";
+pub(crate) const METADATA_KEY: &str = "esper";
 
 /// The version of the layout described above. A reader refuses what it does not know.
 const FORMAT: u32 = 1;

@@ -38,10 +38,11 @@ impl<'a> ParquetSource<'a> {
         if metadata.is_dir() {
             return Err(io(std::io::ErrorKind::IsADirectory.into()));
         }
-        let footer = guarded(path, || {
+        let load = || {
             ArrowReaderMetadata::load(&file, Default::default())
                 .map_err(|error| not_parquet(path, error))
-        })?;
+        };
+        let footer = guarded(load, || damaged_pages(path))?;
         check_ranges(&footer, metadata.len()).map_err(|reason| DataError::NotParquet {
             path: path.to_owned(),
             reason,
@@ -62,7 +63,7 @@ impl<'a> ParquetSource<'a> {
 
     /// Reads the named columns, a part for each row group: `start` makes an empty one, `add` adds rows to it. One of the
     /// columns may be `lists`; where it can be read as such, its cells are in what `start` is given, and not in the rows.
-    pub(super) fn read_groups<P: Send>(
+    pub(crate) fn read_groups<P: Send>(
         &self,
         columns: &[&str],
         lists: Option<Lists<'_>>,
@@ -71,7 +72,7 @@ impl<'a> ParquetSource<'a> {
     ) -> Result<Vec<P>, DataError> {
         let groups = 0..self.metadata().num_row_groups();
         let read = |group| {
-            guarded(self.path, || {
+            let read = || {
                 let lists = lists.map(|lists| Ok((lists, self.read_lists(group, lists)?)));
                 match lists.transpose()? {
                     Some((lists, Some(cells))) => {
@@ -81,7 +82,8 @@ impl<'a> ParquetSource<'a> {
                     }
                     _ => self.read_group(group, columns, start(None), &add),
                 }
-            })
+            };
+            guarded(read, || damaged_pages(self.path))
         };
         groups.into_par_iter().map(read).collect()
     }
@@ -196,16 +198,21 @@ pub fn panics_are_caught() -> bool {
     GUARDED.get()
 }
 
-/// Calls into the Parquet library, which panics on some kinds of damage: that is an error of the file, too.
-fn guarded<T>(path: &Path, call: impl FnOnce() -> Result<T, DataError>) -> Result<T, DataError> {
-    GUARDED.set(true);
+/// Calls into a library that panics on some kinds of damage to a file: that is an error of the file, too.
+pub(crate) fn guarded<T>(
+    call: impl FnOnce() -> Result<T, DataError>,
+    damaged: impl FnOnce() -> DataError,
+) -> Result<T, DataError> {
+    let outer = GUARDED.replace(true);
     // What the call was working on is dropped with it, so nothing half-done can be seen afterwards.
     let result = std::panic::catch_unwind(AssertUnwindSafe(call));
-    GUARDED.set(false);
-    result.unwrap_or_else(|_| {
-        let reason = "it is damaged: its pages contradict its footer".to_owned();
-        Err(DataError::NotParquet { path: path.to_owned(), reason, source: None })
-    })
+    GUARDED.set(outer);
+    result.unwrap_or_else(|_| Err(damaged()))
+}
+
+fn damaged_pages(path: &Path) -> DataError {
+    let reason = "it is damaged: its pages contradict its footer".to_owned();
+    DataError::NotParquet { path: path.to_owned(), reason, source: None }
 }
 
 /// Checks that every column lies within the file: the Parquet library trusts a damaged footer on that.
