@@ -16,10 +16,12 @@ mod fields;
 mod file;
 mod names;
 mod numbers;
+mod overview;
 mod packed;
 mod seed;
 mod space;
 mod statistics;
+mod suspicions;
 
 pub use builder::DatasetBuilder;
 pub use cells::{Cell, CellType, Cells, CellsMut, CellsRef};
@@ -33,9 +35,9 @@ pub use file::{
 };
 pub use names::check_name;
 pub use numbers::Moments;
+pub use overview::{BehaviourReturns, Overview};
 pub use packed::PackedBatch;
 pub use seed::{Rng, Seed};
 pub use space::{CellError, MAX_CATEGORIES, MAX_CELLS, Space};
-pub use statistics::{
-    Bar, BehaviourSummary, Distribution, Suspicions, Tally, return_histogram, suspicions,
-};
+pub use statistics::{Bar, BehaviourSummary, Distribution, Tally, return_histogram};
+pub use suspicions::{Suspicions, suspicions};
