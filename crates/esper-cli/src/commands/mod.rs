@@ -7,6 +7,7 @@ pub(crate) mod eval;
 pub(crate) mod expert;
 pub(crate) mod info;
 mod parse;
+mod promises;
 pub(crate) mod prove;
 pub(crate) mod report;
 pub(crate) mod reproduce;
