@@ -142,6 +142,7 @@ pub(crate) fn failure(error: impl Into<EvalError>, go_on: &str) -> Failure {
                 "{error}; name another folder with --out, or go on with it with --resume"
             ))
         }
+        error @ EvalError::OtherGivenData { .. } => Failure::error(error),
         error @ EvalError::OtherComparison { .. } => {
             Failure::error(format!("{error}\nname another folder with --out"))
         }
@@ -171,7 +172,11 @@ pub(crate) fn run_line(name: &str, run: &RunResults, before: bool) -> String {
     if let Some(clustering) = &run.findings.clustering {
         line += &format!(", leakage {}", leaked(&clustering.leakage));
     }
-    line += &format!(", best return {}", number(run.evaluation.best_return));
+    if let Some(best) = run.evaluation.best_return {
+        line += &format!(", best return {}", number(best));
+    } else if let Some(chosen) = run.offline_promise {
+        line += &format!(", promises {}", number(chosen.promise));
+    }
     if let Some(achieved) = run.evaluation.offline_return {
         line += &format!(", offline {}", number(achieved));
     }

@@ -19,10 +19,12 @@ mod file;
 mod formats;
 mod names;
 mod numbers;
+mod overview;
 mod packed;
 mod seed;
 mod space;
 mod statistics;
+mod suspicions;
 pub mod tables;
 
 pub use builder::DatasetBuilder;
@@ -38,10 +40,10 @@ pub use file::{
 pub use formats::{Known, read_known, write_minari};
 pub use names::check_name;
 pub use numbers::Moments;
+pub use overview::{BehaviourReturns, Overview};
 pub use packed::PackedBatch;
 pub use seed::{Rng, Seed};
 pub use space::{CellError, MAX_CATEGORIES, MAX_CELLS, Space};
-pub use statistics::{
-    Bar, BehaviourSummary, Distribution, Suspicions, Tally, return_histogram, suspicions,
-};
+pub use statistics::{Bar, BehaviourSummary, Distribution, Tally, return_histogram};
+pub use suspicions::{Suspicions, suspicions};
 pub use tables::open;

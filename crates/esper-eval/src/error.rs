@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use esper_data::DataError;
 use esper_tasks::{CollectError, OptionsError, WorldError};
 
-use crate::results::{Again, ResultsError};
+use crate::comparison::Again;
+use crate::results::ResultsError;
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +69,23 @@ pub enum EvalError {
         path: PathBuf,
         /// What makes the one that is there.
         again: Again,
+    },
+    /// A comparison on other data is in the folder.
+    #[error(
+        "{} holds a comparison on other data than {}: that had {steps} steps in {episodes} episodes, and other checksums; go on \
+         with the same data, or name another folder",
+        path.display(),
+        given.display()
+    )]
+    OtherGivenData {
+        /// The folder.
+        path: PathBuf,
+        /// The data that was given now.
+        given: PathBuf,
+        /// Steps of the data that was given before.
+        steps: usize,
+        /// Its episodes.
+        episodes: usize,
     },
     /// Somebody asked for it to stop.
     #[error("stopped")]

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use esper::condition::Target;
 use esper::policy::Policy;
-use esper_data::{Moments, Seed};
-use esper_tasks::{Spaces, Task};
+use esper_data::{Metadata, Moments, Seed};
+use esper_tasks::{Spaces, Task, task};
 use serde::{Deserialize, Serialize};
 
 use crate::error::EvalError;
@@ -50,8 +50,8 @@ pub struct SweepEntry {
 pub struct Evaluation {
     /// The target that got the most; null for methods without targets.
     pub best_target: Option<f64>,
-    /// What it got: the paper's number, for which the world is asked what to ask for.
-    pub best_return: f64,
+    /// What it got: the paper's number, for which the world is asked what to ask for. Null where there is no world.
+    pub best_return: Option<f64>,
     /// The level chosen from the data alone, where levels are told.
     #[serde(default)]
     pub offline_level: Option<f64>,
@@ -139,6 +139,18 @@ pub fn evaluate(
     })
 }
 
+/// The world of a data set that names a built-in task, if it is data of that very world: the same version of its rules, the same
+/// observations and actions. A world that cannot be made is an error.
+pub(crate) fn world_of(metadata: &Metadata) -> Result<Option<&'static Task>, EvalError> {
+    let Some(task) = metadata.task.as_deref().and_then(task) else { return Ok(None) };
+    if metadata.task_version.is_some_and(|version| version != task.version()) {
+        return Ok(None);
+    }
+    let Spaces { observation, action } = task.spaces()?;
+    let is_same = observation == metadata.observation_space && action == metadata.action_space;
+    Ok(is_same.then_some(task))
+}
+
 /// Whether a policy was made for a task's world.
 fn check_world(policy: &Policy, task: &Task) -> Result<(), EvalError> {
     let card = policy.card();
@@ -182,6 +194,16 @@ impl SweepEntry {
 }
 
 impl Evaluation {
+    /// Of a policy that was not tried in any world: what it would be asked for is known, and nothing of what it gets.
+    pub fn unknown(offline_level: Option<f64>, offline_target: Option<f64>) -> Self {
+        Evaluation { offline_level, ..Evaluation::of(Vec::new(), offline_target) }
+    }
+
+    /// Whether it was tried in a world.
+    pub fn is_known(&self) -> bool {
+        self.best_return.is_some()
+    }
+
     /// Sums up a sweep of at least one entry, given the target that was chosen from the data alone.
     pub fn of(sweep: Vec<SweepEntry>, offline_target: Option<f64>) -> Self {
         // The first of equals.
@@ -196,7 +218,7 @@ impl Evaluation {
             (!misses.is_empty()).then(|| Moments::of(misses.iter().copied()).mean);
         Evaluation {
             best_target: best.and_then(|entry| entry.target),
-            best_return: best.map_or(0.0, |entry| entry.achieved),
+            best_return: best.map(|entry| entry.achieved),
             offline_level: None,
             offline_target,
             offline_return: offline.map(|entry| entry.achieved),
@@ -218,7 +240,7 @@ mod tests {
         let sweep = vec![entry(0.0, 0.5, true), entry(1.0, 0.9, true), entry(7.0, 1.1, false)];
         let evaluation = Evaluation::of(sweep, Some(1.0));
         assert!((evaluation.calibration_error.unwrap() - 0.3).abs() < 1e-12);
-        assert_eq!((evaluation.best_target, evaluation.best_return), (Some(7.0), 1.1));
+        assert_eq!((evaluation.best_target, evaluation.best_return), (Some(7.0), Some(1.1)));
         assert_eq!(evaluation.offline_return, Some(0.9));
     }
 }

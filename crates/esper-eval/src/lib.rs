@@ -23,22 +23,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! An experiment can also be on data that is given ([`Experiment::on`]). Where that names no built-in task there is no world to
+//! try policies in, and results say what can be known without: what levels promise, with intervals.
+//!
 //! Nothing here draws or knows of the command line.
 
+mod comparison;
 mod error;
 mod evaluate;
 mod experiment;
+mod observer;
 mod prove;
 mod results;
 mod rollouts;
+mod source;
 pub mod text;
 
+pub use comparison::{Again, Comparison, GivenData};
 pub use error::EvalError;
 pub use evaluate::{Ask, Evaluation, SweepEntry, evaluate};
-pub use experiment::{DATA, Experiment, Observer, PlannedRun, Unobserved, default_config};
+pub use experiment::{DATA, Experiment, default_config, evaluated};
+pub use observer::{Observer, PlannedRun, Unobserved};
 pub use prove::{Contender, Proof, Proven, Tried, Verdict};
 pub use results::{
-    Again, Comparison, DatasetSummary, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS,
-    Results, ResultsError, RunResults, Scaling, ScalingEntry, read_json, run_name,
+    DatasetSummary, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS, Results, ResultsError,
+    RunResults, Scaling, ScalingEntry, read_json, run_name,
 };
 pub use rollouts::{Achieved, Sweep, rollouts};

@@ -16,7 +16,8 @@ use esper_tasks::proving::{self, Truth};
 use serde::{Deserialize, Serialize};
 
 use crate::error::EvalError;
-use crate::experiment::{DATA, Experiment, Observer};
+use crate::experiment::{DATA, Experiment};
+use crate::observer::Observer;
 use crate::results::{RunResults, run_name};
 
 /// Who is tried: a method, and what its policy is told.
@@ -368,7 +369,7 @@ fn tried(
         method: contender.method.clone(),
         condition,
         promise: evaluation.offline_target.and(chosen.and_then(|entry| entry.promise)),
-        achieved: evaluation.offline_return.unwrap_or(evaluation.best_return),
+        achieved: evaluation.offline_return.or(evaluation.best_return).unwrap_or(f64::NAN),
         stderr: chosen.map_or(0.0, |entry| entry.stderr),
         best_behaviour: truth.best_behaviour,
         optimum: truth.optimum,

@@ -1,20 +1,19 @@
-//! Several methods and seeds on one task: what is compared (`comparison.json`), and what came of it (`results.json`,
-//! `scaling.json`).
+//! What came of several methods and seeds on one data set (`results.json`, `scaling.json`).
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs};
 
-use esper::Registry;
 use esper::condition::Condition;
 use esper::methods::{About, Curve, Findings};
-use esper::settings::Preset;
-use esper_data::Moments;
-use esper_tasks::{ReferenceReturns, Task, task};
+use esper::policy::Outlook;
+use esper::run::Summary;
+use esper_data::{Dataset, Moments, Overview};
+use esper_tasks::{ReferenceReturns, Task};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::comparison::{NAMELESS, stem};
 use crate::evaluate::Evaluation;
-use crate::text::{percent, plural};
 
 /// The seeds that the paper's numbers are over.
 pub const PAPER_SEEDS: usize = 3;
@@ -53,6 +52,26 @@ pub struct DatasetSummary {
     pub episodes: usize,
     /// Their mean return.
     pub mean_return: f64,
+    /// Where it was, if it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// What it says by itself: who acted how well, and what looks wrong. Null in files of versions that did not say.
+    #[serde(default)]
+    pub overview: Option<Overview>,
+}
+
+impl DatasetSummary {
+    /// Of a data set that was given at a path, or made; returns are discounted by this in its overview.
+    pub fn of(data: &Dataset, path: Option<&Path>, discount: f64) -> Self {
+        let returns = (0..data.episodes()).map(|episode| data.episode_return(episode));
+        DatasetSummary {
+            steps: data.steps(),
+            episodes: data.episodes(),
+            mean_return: Moments::of(returns).mean,
+            path: path.map(Path::to_owned),
+            overview: Some(Overview::of(data, discount)),
+        }
+    }
 }
 
 /// One training, evaluated.
@@ -61,9 +80,15 @@ pub struct DatasetSummary {
 pub struct RunResults {
     /// What decided everything random.
     pub seed: u64,
-    /// What it achieves.
+    /// What it achieves; nothing of that is known where there is no world.
     #[serde(flatten)]
     pub evaluation: Evaluation,
+    /// What every level gets, as far as the data says; empty for methods that cannot be asked.
+    #[serde(default)]
+    pub promises: Vec<Outlook>,
+    /// The same of the target that was chosen from the data alone.
+    #[serde(default)]
+    pub offline_promise: Option<Outlook>,
     /// What the policy is told.
     #[serde(default)]
     pub condition: Condition,
@@ -99,6 +124,9 @@ pub struct MethodResults {
     pub best_return: Option<MeanStd>,
     /// With the target chosen offline.
     pub offline_return: Option<MeanStd>,
+    /// What that target promises: means over seeds, from the lowest lower end to the highest upper one.
+    #[serde(default)]
+    pub offline_promise: Option<Outlook>,
     /// |achieved - target|.
     pub calibration_error: Option<MeanStd>,
     /// How long training took.
@@ -143,8 +171,8 @@ impl NormalisedScores {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Results {
-    /// The task.
-    pub task: String,
+    /// The task; null for data of none.
+    pub task: Option<String>,
     /// The preset.
     pub preset: String,
     /// The number of seeds.
@@ -161,6 +189,8 @@ impl RunResults {
         RunResults {
             seed,
             evaluation,
+            promises: Vec::new(),
+            offline_promise: None,
             condition: Condition::Return,
             leakage: None,
             train_seconds: 0.0,
@@ -169,9 +199,25 @@ impl RunResults {
         }
     }
 
+    /// What a training left, and what it achieves where that was tried.
+    pub fn of(seed: u64, summary: Summary, evaluation: Option<Evaluation>) -> Self {
+        let unknown = || Evaluation::unknown(summary.offline_level, summary.offline_target);
+        let evaluation = evaluation.unwrap_or_else(unknown);
+        RunResults {
+            leakage: summary.findings.clustering.as_ref().map(|clustering| clustering.leakage.mean),
+            promises: summary.outlook,
+            offline_promise: summary.chosen,
+            condition: summary.condition,
+            train_seconds: summary.train_seconds,
+            findings: summary.findings,
+            curves: summary.curves,
+            ..RunResults::new(seed, evaluation)
+        }
+    }
+
     /// The standard error of the best return: that of the episodes of the best target.
     pub fn best_stderr(&self) -> Option<f64> {
-        let best = self.evaluation.best_return;
+        let best = self.evaluation.best_return?;
         let mut sweep = self.evaluation.sweep.iter();
         sweep.find(|entry| entry.achieved == best).map(|entry| entry.stderr)
     }
@@ -197,85 +243,57 @@ impl MethodResults {
         self.runs.iter().any(|run| run.evaluation.offline_target.is_some())
     }
 
-    /// Sums up the runs of a method with a policy on one of a task's data sets, if not on its first.
-    pub fn of(
-        task: &Task,
-        dataset: Option<&str>,
-        about: &About,
-        policy: Option<&str>,
-        runs: Vec<RunResults>,
-    ) -> Self {
+    /// Sums up the runs of a method with a policy.
+    pub fn of(about: &About, policy: Option<&str>, runs: Vec<RunResults>) -> Self {
         let over =
             |value: fn(&RunResults) -> Option<f64>| MeanStd::of(runs.iter().filter_map(value));
-        let mut results = MethodResults {
+        MethodResults {
             method: about.name.clone(),
             title: about.title(policy).to_owned(),
             summary: about.summary.clone(),
             policy: policy.map(str::to_owned),
             condition: runs.first().filter(|_| policy.is_some()).map(|run| run.condition),
-            best_return: over(|run| Some(run.evaluation.best_return)),
+            best_return: over(|run| run.evaluation.best_return),
             offline_return: over(|run| run.evaluation.offline_return),
+            offline_promise: over_seeds(&runs),
             calibration_error: over(|run| run.evaluation.calibration_error),
             train_seconds: over(|run| Some(run.train_seconds)),
-            paper_best_return: task
-                .published(&about.name, policy, dataset)
-                .map(|published| MeanStd { mean: published.mean, std: published.std }),
+            paper_best_return: None,
             normalised: None,
             runs,
-        };
-        results.normalised =
-            task.reference_returns().map(|returns| NormalisedScores::of(&returns, &results));
-        results
+        }
+    }
+
+    /// The same beside what was published of one of a task's data sets (its first if none is named), and in normalised scores
+    /// where the task has returns to normalise by.
+    pub fn beside_published(self, task: &Task, dataset: Option<&str>) -> Self {
+        let published = task.published(&self.method, self.policy.as_deref(), dataset);
+        let paper_best_return =
+            published.map(|published| MeanStd { mean: published.mean, std: published.std });
+        MethodResults { paper_best_return, ..self }.normalised(task)
+    }
+
+    /// The same with normalised scores, where the task has returns to normalise by.
+    pub(crate) fn normalised(mut self, task: &Task) -> Self {
+        self.normalised =
+            task.reference_returns().map(|returns| NormalisedScores::of(&returns, &self));
+        self
     }
 }
 
-/// What is compared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
-    /// The task.
-    pub task: String,
-    /// The data set, if it is another than the task's first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dataset: Option<String>,
-    /// Steps of data.
-    pub steps: u64,
-    /// Where settings come from.
-    pub preset: String,
-    /// The methods.
-    pub methods: Vec<String>,
-    /// What is trained on labels.
-    pub policy: String,
-    /// Seeds 0, 1, 2, …
-    pub seeds: u64,
-    /// Episodes with each target.
-    pub episodes: usize,
-    /// The shares of the data, if there are several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fractions: Option<Vec<f64>>,
-    /// Settings that differ from the preset's, as `key=value`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<String>,
-    /// A file of labels that is compared with the methods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub labels: Option<PathBuf>,
-    /// Where tensors are.
-    pub device: String,
-}
-
-/// What makes a comparison again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Again {
-    /// A command of the program.
-    Command(String),
-    /// A call of the library, in words.
-    Call(String),
-}
-
-impl fmt::Display for Again {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Again::Command(words) | Again::Call(words)) = self;
-        f.write_str(words)
-    }
+/// What the targets that were chosen promise, over seeds.
+fn over_seeds(runs: &[RunResults]) -> Option<Outlook> {
+    let chosen: Vec<Outlook> = runs.iter().filter_map(|run| run.offline_promise).collect();
+    let mean = |of: fn(&Outlook) -> Option<f64>| MeanStd::of(chosen.iter().filter_map(of));
+    let ends = |of: fn(&Outlook) -> Option<f64>| chosen.iter().filter_map(of);
+    let episodes = mean(|of| Some(of.episodes as f64))?.mean;
+    Some(Outlook {
+        level: mean(|of| of.level).map(|level| level.mean),
+        promise: mean(|of| Some(of.promise))?.mean,
+        low: ends(|of| of.low).reduce(f64::min),
+        high: ends(|of| of.high).reduce(f64::max),
+        episodes: episodes.round() as usize,
+    })
 }
 
 /// Why a file of results cannot be read.
@@ -310,101 +328,28 @@ pub fn read_json<T: DeserializeOwned>(path: PathBuf) -> Result<T, ResultsError> 
     }
 }
 
-impl Comparison {
-    /// The file it is kept in.
-    pub const FILE: &str = "comparison.json";
-
-    /// What is compared in a folder.
-    pub fn read(folder: &Path) -> Result<Self, ResultsError> {
-        read_json(folder.join(Self::FILE))
-    }
-
-    /// What makes it again: a command, or if the program cannot know of what was compared, words for the library call.
-    pub fn again(&self) -> Again {
-        match self.is_built_in() {
-            true => Again::Command(self.command()),
-            false => Again::Call(self.call()),
-        }
-    }
-
-    /// Whether task, data set, methods, policy and settings are such as the program has.
-    fn is_built_in(&self) -> bool {
-        let registry = Registry::default();
-        let preset = Preset::ALL.into_iter().find(|preset| preset.name() == self.preset);
-        let known_data = |task: &Task| {
-            self.dataset.as_ref().is_none_or(|dataset| task.dataset(dataset).is_some())
-        };
-        let known_settings =
-            |preset: Preset| registry.config(preset).changed(None, &self.changes).is_ok();
-        task(&self.task).is_some_and(|task| task.name() == self.task && known_data(task))
-            && self.methods.iter().all(|method| registry.method(method).is_ok())
-            && registry.policy(&self.policy).is_ok()
-            && preset.is_some_and(known_settings)
-    }
-
-    /// The library call, in words.
-    fn call(&self) -> String {
-        let Comparison { task, steps, preset, methods, policy, seeds, episodes, .. } = self;
-        let mut words = format!(
-            "an `Experiment` of the library on the task {task}: methods {}, policy {policy}, {}, preset {preset}, {} of \
-             data, {} with each target",
-            methods.join(", "),
-            plural(*seeds as usize, "seed"),
-            plural(*steps as usize, "step"),
-            plural(*episodes, "episode"),
-        );
-        if let Some(dataset) = &self.dataset {
-            words += &format!(", data set {dataset}");
-        }
-        if let Some(fractions) = &self.fractions {
-            let shares: Vec<String> = fractions.iter().copied().map(percent).collect();
-            words += &format!(", shares {}", shares.join(", "));
-        }
-        if let Some(labels) = &self.labels {
-            words += &format!(", labels {}", labels.display());
-        }
-        if !self.changes.is_empty() {
-            words += &format!(", settings {}", self.changes.join(", "));
-        }
-        words
-    }
-
-    /// The command that makes it again.
-    fn command(&self) -> String {
-        let Comparison { task, steps, preset, methods, policy, seeds, episodes, .. } = self;
-        let mut command = format!("esper run {task}");
-        if let Some(fractions) = &self.fractions {
-            let shares: Vec<String> = fractions.iter().copied().map(percent).collect();
-            command += &format!(" --fractions {}", shares.join(","));
-        }
-        if let Some(dataset) = &self.dataset {
-            command += &format!(" --dataset {dataset}");
-        }
-        command += &format!(
-            " --methods {} --policy {policy} --seeds {seeds} --preset {preset} --steps {steps} --episodes {episodes}",
-            methods.join(",")
-        );
-        if let Some(labels) = &self.labels {
-            command += &format!(" --labels {}", quoted(&labels.display().to_string()));
-        }
-        if self.device != "cpu" {
-            command += &format!(" --device {}", self.device);
-        }
-        self.changes.iter().for_each(|change| command += &format!(" --set {}", quoted(change)));
-        command
-    }
-}
-
 impl Results {
-    /// What came of methods on a task's data, with a preset and so many seeds.
+    /// What came of methods on data, of a task if it is one's, with a preset and so many seeds.
     pub fn new(
-        task: impl Into<String>,
+        task: Option<&str>,
         preset: impl Into<String>,
         seeds: usize,
         dataset: DatasetSummary,
         methods: Vec<MethodResults>,
     ) -> Self {
-        Results { task: task.into(), preset: preset.into(), seeds, dataset, methods }
+        Results { task: task.map(str::to_owned), preset: preset.into(), seeds, dataset, methods }
+    }
+
+    /// What they are of: the file of the data, or the task.
+    pub fn name(&self) -> String {
+        let task = || self.task.clone().unwrap_or_else(|| NAMELESS.to_owned());
+        self.dataset.path.as_deref().map_or_else(task, stem)
+    }
+
+    /// Whether policies were tried in a world.
+    pub fn in_world(&self) -> bool {
+        let mut runs = self.methods.iter().flat_map(|method| &method.runs);
+        runs.any(|run| run.evaluation.is_known())
     }
 
     /// The file they are kept in.
@@ -426,15 +371,6 @@ impl Scaling {
     }
 }
 
-/// A word as a shell takes it for one.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-=/%+,:".contains(c);
-    match word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 /// The folder of one run within that of its comparison.
 pub fn run_name(method: &str, policy: Option<&str>, seed: u64) -> String {
     match policy {
@@ -446,8 +382,8 @@ pub fn run_name(method: &str, policy: Option<&str>, seed: u64) -> String {
 /// Results with several shares of the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
-    /// The task.
-    pub task: String,
+    /// The task; null for data of none.
+    pub task: Option<String>,
     /// The preset that settings come from.
     pub preset: String,
     /// One entry a share, the smallest first.
@@ -472,39 +408,5 @@ mod tests {
     fn means_are_over_what_there_is() {
         assert_eq!(MeanStd::of([1.0, 3.0].into_iter()), Some(MeanStd { mean: 2.0, std: 1.0 }));
         assert_eq!(MeanStd::of(std::iter::empty()), None);
-    }
-
-    /// A command is only given where the program would take it.
-    #[test]
-    fn what_is_from_outside_is_no_command() {
-        let inside = Comparison {
-            task: "gambling".to_owned(),
-            dataset: None,
-            steps: 2_000,
-            preset: "quick".to_owned(),
-            methods: vec!["esper".to_owned(), "rvs".to_owned()],
-            policy: "mlp".to_owned(),
-            seeds: 1,
-            episodes: 50,
-            fractions: None,
-            changes: vec!["mlp.steps=10".to_owned()],
-            labels: None,
-            device: "cpu".to_owned(),
-        };
-        let command = "esper run gambling --methods esper,rvs --policy mlp --seeds 1 --preset quick --steps 2000 \
-                       --episodes 50 --set mlp.steps=10";
-        assert_eq!(inside.again(), Again::Command(command.to_owned()));
-        let word = || "mine".to_owned();
-        let outside = [
-            Comparison { task: word(), ..inside.clone() },
-            Comparison { dataset: Some(word()), ..inside.clone() },
-            Comparison { methods: vec![word()], ..inside.clone() },
-            Comparison { policy: word(), ..inside.clone() },
-            Comparison { changes: vec!["mine.prior=1".to_owned()], ..inside.clone() },
-        ];
-        for comparison in outside {
-            let Again::Call(words) = comparison.again() else { panic!("{comparison:?}") };
-            assert!(words.contains("mine") && !words.contains("esper run"), "{words}");
-        }
     }
 }

@@ -119,7 +119,7 @@ fn a_world_and_a_method_of_ones_own_are_compared() {
     let results = experiment().run(&home.path().join("run"), &Unobserved).unwrap();
     let titles: Vec<&str> = results.methods.iter().map(|method| method.title.as_str()).collect();
     assert_eq!(titles, ["paid or not", "return conditioning"], "each once");
-    assert_eq!((results.task.as_str(), results.dataset.steps), ("naming", 2_000));
+    assert_eq!((results.task.as_deref(), results.dataset.steps), (Some("naming"), 2_000));
     let paid = &results.methods[0];
     assert!(paid.paper_best_return.is_none() && paid.has_targets());
     // Asked for the highest level, it names the number, which pays 1.5 on average: that is what is promised.

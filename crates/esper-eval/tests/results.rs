@@ -17,7 +17,7 @@ fn results_of_the_repository_can_be_read() {
             continue;
         }
         let results: Results = read_json(path).unwrap();
-        assert!(name.starts_with(&results.task), "{name}");
+        assert!(name.starts_with(&results.name()), "{name}");
         for method in &results.methods {
             assert!(!method.title().is_empty() && method.runs.len() == results.seeds, "{name}");
         }

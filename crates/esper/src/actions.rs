@@ -45,7 +45,7 @@ impl ActionHead {
     }
 
     /// The number of categories of every cell; none for real numbers.
-    fn categories(&self) -> Vec<usize> {
+    pub(crate) fn categories(&self) -> Vec<usize> {
         match self.encoding.space() {
             Space::Discrete { n } => vec![*n as usize],
             Space::MultiDiscrete { nvec } => nvec.iter().map(|&n| n as usize).collect(),
@@ -119,6 +119,25 @@ impl ActionHead {
         }
     }
 
+    /// Appends what is expected of an action for one row of outputs: the probabilities of all categories of every cell, or the
+    /// means of real numbers, moved to the bounds of the space.
+    pub(crate) fn expected(&self, outputs: &[f32], expected: &mut Vec<f32>) {
+        if let Space::Box { bounds, .. } = self.encoding.space() {
+            for (cell, (mean, scale)) in outputs.iter().zip(self.encoding.scaling()).enumerate() {
+                let bounds = bounds.as_ref().map(|bounds| bounds[cell]);
+                let [low, high] = bounds.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]);
+                expected.push((scale.undo(*mean) as f32).clamp(low, high));
+            }
+            return;
+        }
+        let mut start = expected.len();
+        expected.extend_from_slice(outputs);
+        for n in self.categories() {
+            softmax(&mut expected[start..start + n]);
+            start += n;
+        }
+    }
+
     /// Draws an action for one row of outputs and appends its cells.
     pub fn draw(&self, outputs: &[f32], rng: &mut Rng, actions: &mut Cells) {
         match (self.encoding.space(), actions) {
@@ -146,6 +165,14 @@ impl ActionHead {
             }
         }
     }
+}
+
+/// Turns logits into probabilities.
+pub(crate) fn softmax(logits: &mut [f32]) {
+    let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    logits.iter_mut().for_each(|logit| *logit = (*logit - highest).exp());
+    let total: f32 = logits.iter().sum();
+    logits.iter_mut().for_each(|weight| *weight /= total);
 }
 
 /// From what a network puts out to logarithms of deviations: squashed into their range, so that gradients lead back from its

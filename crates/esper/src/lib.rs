@@ -47,6 +47,7 @@ pub mod actions;
 pub mod actor_critic;
 pub mod agent;
 pub mod condition;
+pub mod differences;
 mod error;
 pub mod features;
 #[cfg(test)]

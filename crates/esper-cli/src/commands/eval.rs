@@ -68,7 +68,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let manifest = folder.manifest().map_err(failed)?;
     let task = manifest.data.task.as_deref().and_then(task).ok_or_else(|| {
         Failure::error(format!(
-            "{} was trained on data of no built-in task, so there is no world to try it in; its labels are in labels.parquet",
+            "{} was trained on data of no built-in task, so there is no world to try it in; `esper report {}` says what is known of it without one",
+            arguments.run.display(),
             arguments.run.display()
         ))
     })?;
@@ -135,7 +136,7 @@ fn text(evaluated: &Evaluated) -> String {
     }));
     let mut text = format!("{} on {}\n\n{}", evaluated.method, evaluated.task, table(&rows));
     let mut line = |name: &str, value: String| text += &format!("\n  {name:<18} {value}");
-    line("best of these", number(evaluation.best_return));
+    line("best of these", evaluation.best_return.map_or("-".to_owned(), number));
     if let (Some(target), Some(achieved)) = (evaluation.offline_target, evaluation.offline_return) {
         let asked = match evaluation.offline_level {
             Some(level) => format!("level {}, which promises {}", number(level), number(target)),

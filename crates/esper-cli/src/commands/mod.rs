@@ -9,6 +9,7 @@ pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod info;
 mod parse;
+mod promises;
 pub(crate) mod prove;
 pub(crate) mod report;
 pub(crate) mod reproduce;

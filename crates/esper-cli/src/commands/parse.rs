@@ -1,6 +1,7 @@
 //! What users write on the command line, checked.
 
 use std::num::IntErrorKind;
+use std::path::PathBuf;
 
 use esper::Registry;
 use esper_eval::Experiment;
@@ -13,6 +14,29 @@ const MOST_STEPS: u64 = 1_000_000_000;
 /// A built-in task, by name or alias, with options of its world.
 pub(super) fn parse_task(name: &str) -> Result<&'static Task, String> {
     find_task(name).map_err(|error| error.to_string())
+}
+
+/// What to learn from.
+#[derive(Clone)]
+pub(super) enum Source {
+    /// A task, whose data is collected.
+    Task(&'static Task),
+    /// A file of data.
+    Data(PathBuf),
+}
+
+/// A built-in task, or else a file of data. A file that is called like a task goes by a path: `./gambling`.
+pub(super) fn parse_source(text: &str) -> Result<Source, String> {
+    let path = PathBuf::from(text);
+    match find_task(text) {
+        Ok(task) => Ok(Source::Task(task)),
+        Err(_) if path.exists() => Ok(Source::Data(path)),
+        // What looks like a file is meant to be one.
+        Err(_) if path.extension().is_some() || text.contains(['/', '\\']) => {
+            Err("there is no such file, and no such task".to_owned())
+        }
+        Err(error) => Err(format!("{error}; and there is no such file")),
+    }
 }
 
 /// The name of a built-in method.

@@ -1,4 +1,4 @@
-//! `esper report`: a page about a comparison, and its figures.
+//! `esper report`: a page about a comparison or about single runs, and its figures.
 
 use std::path::{Path, PathBuf};
 
@@ -9,14 +9,17 @@ use serde::Serialize;
 use crate::output::{Failure, Output, report_failure};
 
 #[derive(clap::Args)]
-#[command(after_help = "Example:  esper report runs/gambling --figures figures")]
+#[command(after_help = "Example:  esper report runs/gambling --figures figures\n          \
+                  esper report my-run\n          \
+                  esper report my-run another-run --out both.html")]
 pub(crate) struct Arguments {
-    /// The folder that `esper run` or `esper reproduce` made
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// The folder that `esper run`, `esper train` or `esper reproduce` made; several of `esper train` on the same data are
+    /// compared
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
 
-    /// The page to write [default: report.html in the folder, and of a reproduction its verdicts, claims.json]; one that is
-    /// there is replaced
+    /// The page to write [default: report.html in the folder, and of a reproduction its verdicts, claims.json; of several
+    /// folders, report.html]; one that is there is replaced
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -33,10 +36,13 @@ struct Written {
 
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let failed = |error| report_failure(error, "");
-    let report = read(&arguments.folder).map_err(failed)?;
-    let path = arguments.out.clone().unwrap_or_else(|| arguments.folder.join(PAGE));
-    if arguments.out.is_none() {
-        report.write_claims(&arguments.folder).map_err(failed)?;
+    let (report, path) = match &arguments.folders[..] {
+        [folder] => (read(folder).map_err(failed)?, folder.join(PAGE)),
+        several => (Report::of_runs(several).map_err(failed)?, PathBuf::from(PAGE)),
+    };
+    let path = arguments.out.clone().unwrap_or(path);
+    if let (None, [folder]) = (&arguments.out, &arguments.folders[..]) {
+        report.write_claims(folder).map_err(failed)?;
     }
     report.write(&path).map_err(failed)?;
     let mut written = Written { report: path.display().to_string(), figures: Vec::new() };

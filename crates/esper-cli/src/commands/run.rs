@@ -1,4 +1,4 @@
-//! `esper run`: the whole of it on a task, for several methods and seeds.
+//! `esper run`: the whole of it on a task or on data, for several methods and seeds.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -8,30 +8,33 @@ use esper_eval::{
     Experiment, MeanStd, NormalisedScores, PAPER_SEEDS, Results, Scaling, ScalingEntry,
 };
 use esper_report::{PAGE, Report};
-use esper_tasks::Task;
 
 use super::parse::{
-    Methods, methods_help, parse_episodes, parse_fraction, parse_methods, parse_steps, parse_task,
+    Methods, Source, methods_help, parse_episodes, parse_fraction, parse_methods, parse_source,
+    parse_steps,
 };
+use super::promises::promises_text;
 use super::settings::{Settings, replays};
+use super::summary::open_data;
 use crate::output::{Failure, Output, Paint, failure, report_failure, table};
 use crate::progress::{Board, catch_interrupts, duration};
 
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:  esper run gambling --methods esper,rvs --seeds 3 --out runs/gambling\n          \
-                  esper run twenty48 --fractions 5%,10%,25%,50%,100%"
+                  esper run twenty48 --fractions 5%,10%,25%,50%,100%\n          \
+                  esper run my-log.parquet --methods esper,rvs"
 )]
 pub(crate) struct Arguments {
-    /// The task (see `esper tasks`)
-    #[arg(value_parser = parse_task)]
-    task: &'static Task,
+    /// A task (see `esper tasks`), or a file of data: policies are then tried in the world that it names, or in none, and the
+    /// report says what the data alone promises
+    #[arg(value_name = "TASK|DATA", value_parser = parse_source)]
+    source: Source,
 
     #[arg(long, help = methods_help(), value_name = "A,B", value_parser = parse_methods)]
     methods: Option<Methods>,
 
-    /// Also train on the labels in a Parquet file (columns episode, step, label, one row a step of the data that is
-    /// collected)
+    /// Also train on the labels in a Parquet file (columns episode, step, label, one row a step of the data)
     #[arg(long, value_name = "FILE", conflicts_with = "fractions")]
     labels: Option<PathBuf>,
 
@@ -58,7 +61,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = parse_episodes)]
     episodes: Option<usize>,
 
-    /// The folder to keep everything in [default: runs/TASK, with a number if there is one already]
+    /// Try policies in no world, even where there is one: say what the data alone promises
+    #[arg(long, alias = "no-world", conflicts_with = "episodes")]
+    offline: bool,
+
+    /// The folder to keep everything in [default: runs/ and the name of task or data, with a number if there is one already]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -90,15 +97,31 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         return output.result(&scaling, || scaling_text(&scaling, output) + &took());
     }
     let results = scaling.fractions.remove(0).results;
-    output.result(&results, || text(&results, output) + &took())
+    output.result(&results, || {
+        let of_logs = matches!(arguments.source, Source::Data(_)) || arguments.offline;
+        let mut said = String::new();
+        if of_logs {
+            said += &promises_text(&results, output);
+        }
+        if results.in_world() {
+            said += if of_logs { "\n" } else { "" };
+            said += &text(&results, output);
+        }
+        said + &took()
+    })
 }
 
 /// What was asked for, as an experiment.
 fn experiment(arguments: &Arguments, output: &Output) -> Result<Experiment, Failure> {
     let settings = &arguments.settings;
     let document = settings.document()?;
+    let experiment = match &arguments.source {
+        Source::Task(task) => Experiment::new(task),
+        Source::Data(path) => Experiment::on(open_data(path, output)?, path),
+    };
     let build = || {
-        let mut experiment = Experiment::new(arguments.task)
+        let mut experiment = experiment
+            .with_offline(arguments.offline)
             .with_preset(settings.preset.into())
             .with_settings(document.as_deref(), settings.pairs())
             .with_policy(&settings.policy)?
@@ -132,9 +155,13 @@ fn experiment(arguments: &Arguments, output: &Output) -> Result<Experiment, Fail
 /// The folder to work in.
 fn folder(arguments: &Arguments) -> PathBuf {
     arguments.out.clone().unwrap_or_else(|| {
+        let stem = match &arguments.source {
+            Source::Task(task) => task.name().to_owned(),
+            Source::Data(path) => path.file_stem().unwrap_or_default().to_string_lossy().into(),
+        };
         let name = |number: usize| match number {
-            1 => PathBuf::from(format!("runs/{}", arguments.task.name())),
-            _ => PathBuf::from(format!("runs/{}-{number}", arguments.task.name())),
+            1 => PathBuf::from(format!("runs/{stem}")),
+            _ => PathBuf::from(format!("runs/{stem}-{number}")),
         };
         (1..).map(name).find(|path| !path.exists()).expect("some number is free")
     })
@@ -143,8 +170,8 @@ fn folder(arguments: &Arguments) -> PathBuf {
 fn text(results: &Results, output: &Output) -> String {
     let heading = ["method", "best return", "paper", "offline", "calibration", "seconds"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    let Results { task, preset, seeds, .. } = results;
-    let seeds = *seeds;
+    let Results { preset, seeds, .. } = results;
+    let (task, seeds) = (results.name(), *seeds);
     rows.extend(results.methods.iter().map(|method| {
         let seconds = method.train_seconds.map_or("-".to_owned(), |s| format!("{:.0}", s.mean));
         vec![
@@ -192,14 +219,15 @@ fn scaling_text(scaling: &Scaling, output: &Output) -> String {
         }
         rows.push(row);
     }
-    let Scaling { task, preset, fractions } = scaling;
+    let Scaling { preset, fractions, .. } = scaling;
+    let task = fractions.first().map_or_else(String::new, |entry| entry.results.name());
     let seeds = fractions.first().map_or(0, |entry| entry.results.seeds);
     let heading = format!("{task}, {preset}: returns, {}", over(seeds));
     format!("{}\n\n{}", output.paint(Paint::Heading, &heading), table(&rows))
 }
 
 /// What the numbers are of.
-fn over(seeds: usize) -> String {
+pub(super) fn over(seeds: usize) -> String {
     match seeds {
         1 => "of one seed".to_owned(),
         _ => format!("mean (standard deviation) over {seeds} seeds"),

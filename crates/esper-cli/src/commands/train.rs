@@ -8,6 +8,7 @@ use esper::condition::Promise;
 use esper::methods::labels::FromFile;
 use esper::methods::{Findings, Method};
 use esper::run::{DataId, Plan, RunOptions, Summary};
+use esper_data::suspicions;
 use esper_eval::default_config;
 use esper_eval::text::{leaked, number};
 use esper_tasks::task;
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 use super::parse::{method_help, parse_method};
 use super::settings::Settings;
-use super::summary::open_data;
+use super::summary::{open_data, warnings_text};
 use crate::output::{Failure, Output, failure, table, wrapped};
 use crate::progress::{TrainingLine, catch_interrupts};
 
@@ -100,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         policy: plan.policy_name(),
         seed: *seed,
         leakage: summary.findings.clustering.as_ref().map(|clustering| clustering.leakage.mean),
-        warnings: summary.findings.warnings.clone(),
+        warnings: suspicions(&data).into_iter().chain(summary.findings.warnings.clone()).collect(),
         summary,
     };
     output.result(&trained, || {
@@ -108,9 +109,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         let mut text = format!("{} in {seconds} s\n\n", trained.path);
         text += &findings_text(&trained.summary.findings);
         text += &promises_text(&trained.summary);
+        let findings = &trained.summary.findings;
+        text +=
+            &warnings_text(&trained.warnings[..trained.warnings.len() - findings.warnings.len()]);
         if task.is_some() {
-            text += &format!("\nSee what it achieves:  esper eval {}\n", trained.path);
+            text += &format!("\nSee what it achieves:  esper eval {}", trained.path);
         }
+        text += &format!("\nSee what is known of it:  esper report {}\n", trained.path);
         text
     })
 }

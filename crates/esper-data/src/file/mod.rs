@@ -38,11 +38,10 @@ pub use pending::{PendingFile, write_file, write_json};
 pub(crate) use read::is_native;
 pub use read::read;
 pub use source::panics_are_caught;
-pub(crate) use source::{Batches, ParquetSource};
 pub use write::DatasetWriter;
 
 pub(crate) use arrays::{first_null, floats, integers};
-pub(crate) use source::{ParquetSource, guarded};
+pub(crate) use source::{Batches, ParquetSource, guarded};
 
 /// The key of the file's metadata entry.
 pub(crate) const METADATA_KEY: &str = "esper";

@@ -92,13 +92,14 @@ impl<'a> ParquetSource<'a> {
     pub(crate) fn batches(&self, roots: &[usize]) -> Result<Batches, DataError> {
         let columns = ProjectionMask::roots(self.footer.parquet_schema(), roots.iter().copied());
         let file = self.file()?;
-        let reader = guarded(self.path, || {
+        let build = || {
             ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.footer.clone())
                 .with_projection(columns)
                 .with_batch_size(BATCH_ROWS)
                 .build()
                 .map_err(|error| not_parquet(self.path, error))
-        })?;
+        };
+        let reader = guarded(build, || damaged_pages(self.path))?;
         Ok(Batches { path: self.path.to_owned(), reader })
     }
 
@@ -157,8 +158,8 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let Batches { path, reader } = self;
-        guarded(path, || reader.next().transpose().map_err(|error| not_parquet(path, error)))
-            .transpose()
+        let next = || reader.next().transpose().map_err(|error| not_parquet(path, error));
+        guarded(next, || damaged_pages(path)).transpose()
     }
 }
 

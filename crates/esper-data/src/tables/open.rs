@@ -10,9 +10,10 @@ use super::table::Table;
 use crate::dataset::Dataset;
 use crate::error::DataError;
 use crate::file::{is_native, read};
+use crate::formats::{Known, read_known};
 
-/// Reads a data set: the native file, or any table whose columns are not in doubt (CSV, JSON lines, Parquet, a folder of part
-/// files).
+/// Reads a data set: the native file, those of other tools ([`read_known`]), or any table whose columns are not in doubt (CSV,
+/// JSON lines, Parquet, a folder of part files).
 pub fn open(path: &Path) -> Result<Dataset, DataError> {
     open_with_notes(path).map(|(data, _)| data)
 }
@@ -22,7 +23,9 @@ pub fn open_with_notes(path: &Path) -> Result<(Dataset, Vec<String>), DataError>
     if is_native_file(path)? {
         return Ok((read(path)?, Vec::new()));
     }
-    // Formats of other programs are tried here: `if let Some(data) = formats::read_known(path)? { return Ok((data, Vec::new())); }`
+    if let Some(Known { data, notes, .. }) = read_known(path)? {
+        return Ok((data, notes));
+    }
     let go_on = |_| ControlFlow::Continue(());
     let table = Table::open(&[path.to_owned()])?;
     let survey = table.survey(&Mapping::default(), go_on).map_err(|error| match error {

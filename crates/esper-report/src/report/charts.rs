@@ -8,7 +8,7 @@ use super::figure::{Axis, Colour, Dot, Figure, Mark, Panel, Series};
 use super::gather::{Compared, Run, Scaled};
 
 /// A method's name and its colour: that of its place among all that are compared.
-fn series(methods: &[MethodResults], method: &MethodResults) -> Series {
+pub(super) fn series(methods: &[MethodResults], method: &MethodResults) -> Series {
     let place = methods.iter().position(|other| other.method == method.method);
     Series { colour: Colour(place.unwrap_or(methods.len())), name: method.title().to_owned() }
 }
@@ -75,7 +75,7 @@ fn unsupported(asked: &[Asked], x: &Axis) -> Vec<Mark> {
 }
 
 /// A line through dots, which say what they are themselves.
-fn joined(colour: Colour, dots: &[Dot]) -> Mark {
+pub(super) fn joined(colour: Colour, dots: &[Dot]) -> Mark {
     Mark::Line { colour, points: dots.iter().map(|dot| dot.at).collect(), says: String::new() }
 }
 
@@ -220,7 +220,7 @@ pub(super) fn targets(compared: &Compared) -> Option<Figure> {
     })
 }
 
-fn strings<const N: usize>(texts: [&str; N]) -> Vec<String> {
+pub(super) fn strings<const N: usize>(texts: [&str; N]) -> Vec<String> {
     texts.map(str::to_owned).to_vec()
 }
 
@@ -465,8 +465,8 @@ pub(super) fn scaling(scaled: &Scaled) -> Figure {
         marks,
     };
     Figure {
-        name: format!("{}-scaling", scaled.scaling.task),
-        title: format!("{}: best return with more data", scaled.scaling.task),
+        name: format!("{}-scaling", scaled.name()),
+        title: format!("{}: best return with more data", scaled.name()),
         series: methods.iter().map(|method| series(methods, method)).collect(),
         panels: vec![panel],
         data,
@@ -514,8 +514,8 @@ pub(super) fn scaling_targets(scaled: &Scaled) -> Option<Figure> {
         name: percent(entry.fraction),
     };
     (!panels.is_empty()).then(|| Figure {
-        name: format!("{}-scaling-targets", scaled.scaling.task),
-        title: format!("{}: what is asked for and achieved, with more data", scaled.scaling.task),
+        name: format!("{}-scaling-targets", scaled.name()),
+        title: format!("{}: what is asked for and achieved, with more data", scaled.name()),
         series: shares.iter().enumerate().map(name).collect(),
         panels,
         data,

@@ -157,15 +157,20 @@ const BELOW: f64 = 40.0;
 /// The most points of a line that say what they are.
 const SAID: usize = 60;
 
+/// Rows as comma-separated values.
+pub(super) fn csv(rows: &[Vec<String>]) -> String {
+    let cell = |text: &String| match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.clone(),
+    };
+    let row = |row: &Vec<String>| row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n";
+    rows.iter().map(row).collect()
+}
+
 impl Figure {
     /// The numbers behind it, as comma-separated values.
     pub fn csv(&self) -> String {
-        let cell = |text: &String| match text.contains([',', '"', '\n', '\r']) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text.clone(),
-        };
-        let row = |row: &Vec<String>| row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n";
-        self.data.iter().map(row).collect()
+        csv(&self.data)
     }
 
     /// The figure as a part of a page, which gives it its colours.

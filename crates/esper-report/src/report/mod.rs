@@ -1,11 +1,13 @@
 //! The report: one page about what was asked for, what was achieved, and why.
 //!
-//! [`Report`] is put together from the folders of comparisons ([`Compared`], [`Scaled`]); [`Report::page`] is a page
+//! [`Report`] is put together from the folders of comparisons and of single runs ([`Compared`], [`Scaled`]); [`Report::page`] is a page
 //! that needs nothing beside itself, [`Report::figures`] are its figures for a paper.
 
 mod charts;
 mod figure;
 mod gather;
+mod logs;
+mod logs_charts;
 mod page;
 mod png;
 
@@ -34,6 +36,18 @@ pub enum ReportError {
     Nothing {
         /// Where.
         path: PathBuf,
+    },
+    /// Runs were trained on different data.
+    #[error(
+        "{} and {} were trained on different data, so what they promise cannot be compared; make a report on each",
+        one.display(),
+        other.display()
+    )]
+    OtherData {
+        /// The first.
+        one: PathBuf,
+        /// One that differs.
+        other: PathBuf,
     },
     /// A figure cannot be drawn in pixels.
     #[error("{0}")]
@@ -74,10 +88,8 @@ fn nothing_in(path: &Path) -> String {
         return "there is no such folder".to_owned();
     }
     if !path.is_dir() {
-        return "it is no folder; name one that `esper run` or `esper reproduce` made".to_owned();
-    }
-    if RunFolder::is_run(path) {
-        return "it holds a single run; name the folder of a whole comparison, which `esper run` makes".to_owned();
+        return "it is no folder; name one that `esper run`, `esper train` or `esper reproduce` made"
+            .to_owned();
     }
     if path.join(Comparison::FILE).exists() {
         return "the comparison in it is not complete; go on with it with `esper run … --resume`"
@@ -85,7 +97,8 @@ fn nothing_in(path: &Path) -> String {
     }
     let (results, scaling) = (Results::FILE, Scaling::FILE);
     format!(
-        "it has no {results} and no {scaling}; `esper run` and `esper reproduce` make them, when they are complete"
+        "it has no {results} and no {scaling}; `esper run` and `esper reproduce` make them, when they are complete, and it is no \
+         run of `esper train`"
     )
 }
 
@@ -140,18 +153,35 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report on one folder that `esper run` left.
-    pub fn read(folder: &Path) -> Result<Self, ReportError> {
-        let mut report = Report {
+    /// The report on runs that were trained one by one on the same data: a single one, or several for comparison.
+    pub fn of_runs(folders: &[PathBuf]) -> Result<Self, ReportError> {
+        let compared = Compared::of_runs(folders)?;
+        let title = match folders {
+            [_] => format!("esper: {}", compared.name()),
+            _ => format!("esper: {} runs", folders.len()),
+        };
+        Ok(Report { title, compared: vec![compared], ..Report::empty() })
+    }
+
+    fn empty() -> Self {
+        Report {
             title: String::new(),
             verdicts: None,
             compared: Vec::new(),
             scaled: Vec::new(),
             others: Vec::new(),
-        };
+        }
+    }
+
+    /// The report on one folder that `esper run` or `esper train` left.
+    pub fn read(folder: &Path) -> Result<Self, ReportError> {
+        if RunFolder::is_run(folder) {
+            return Self::of_runs(&[folder.to_owned()]);
+        }
+        let mut report = Report::empty();
         if folder.join(Scaling::FILE).exists() {
             let scaled = Scaled::read(folder)?;
-            report.title = format!("esper on {}, with shares of the data", scaled.scaling.task);
+            report.title = format!("esper on {}, with shares of the data", scaled.name());
             report.scaled.push(scaled);
         } else if folder.join(Results::FILE).exists() {
             let compared = Compared::read(folder)?;
@@ -172,6 +202,9 @@ impl Report {
     pub fn figures(&self) -> Vec<Figure> {
         let mut figures = Vec::new();
         for compared in &self.compared {
+            if compared.is_of_logs() {
+                figures.extend(logs_charts::figures(compared));
+            }
             figures.extend(charts::targets(compared));
             figures.extend(
                 compared.relabelled().filter_map(|of| charts::labels_by_behaviour(compared, of)),

@@ -8,10 +8,9 @@ use esper_eval::{
     Again, Comparison, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS, ScalingEntry,
 };
 
-use super::charts;
-use super::figure::{Figure, escape};
+use super::figure::{Figure, csv, escape};
 use super::gather::{Compared, Scaled};
-use super::{Report, Section, Verdicts};
+use super::{Report, Section, Verdicts, charts, logs};
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
@@ -22,7 +21,11 @@ pub(super) fn page(report: &Report) -> String {
         escape(&report.title),
         include_str!("style.css")
     );
-    let _ = write!(page, "<h1>{}</h1>\n{INTRODUCTION}", escape(&report.title));
+    let introduction = match report.compared.iter().any(|of| !of.results.in_world()) {
+        true => logs::INTRODUCTION,
+        false => INTRODUCTION,
+    };
+    let _ = write!(page, "<h1>{}</h1>\n{introduction}", escape(&report.title));
     contents(report, &mut page);
     claims(report, &mut page);
     for (at, compared) in report.compared.iter().enumerate() {
@@ -67,9 +70,13 @@ fn contents(report: &Report, page: &mut String) {
     links.extend(
         report.compared.iter().enumerate().map(|(at, c)| (format!("comparison-{at}"), heading(c))),
     );
-    links.extend(report.scaled.iter().enumerate().map(|(at, s)| {
-        (format!("scaling-{at}"), format!("{}, shares of the data", s.scaling.task))
-    }));
+    links.extend(
+        report
+            .scaled
+            .iter()
+            .enumerate()
+            .map(|(at, s)| (format!("scaling-{at}"), format!("{}, shares of the data", s.name()))),
+    );
     links.extend(
         report.others.iter().map(|section| (section.figure.name.clone(), section.title.clone())),
     );
@@ -116,22 +123,35 @@ fn claims(report: &Report, page: &mut String) {
 fn comparison(compared: &Compared, at: usize, page: &mut String) {
     let results = &compared.results;
     let _ = write!(page, "<h2 id=\"comparison-{at}\">{}</h2>", escape(&heading(compared)));
-    let _ = write!(
-        page,
-        "<p>{} steps of data in {} episodes that return {} on average; {}, preset <code>{}</code>, {} episodes \
-         with each target.</p>",
+    let mut about = format!(
+        "{} steps of data in {} episodes that return {} on average; {}",
         count(results.dataset.steps),
         count(results.dataset.episodes),
         number(results.dataset.mean_return),
         plural(results.seeds, "seed"),
-        escape(&results.preset),
-        count(compared.comparison.episodes)
     );
-    table(&results.methods, page);
-    warnings(&results.methods, "", page);
-    let _ = write!(page, "<p>{}</p>", escape(&in_words(compared)));
-    if let Some(figure) = charts::targets(compared) {
-        show(&figure, &targets_words(compared), page);
+    if !results.preset.is_empty() {
+        let _ = write!(about, ", preset {}", results.preset);
+    }
+    if let Some(comparison) = compared.comparison.as_ref().filter(|of| of.world) {
+        let _ = write!(about, ", {} episodes with each target", count(comparison.episodes));
+    }
+    let _ = write!(page, "<p>{}.</p>", escape(&about));
+    if compared.is_of_logs() {
+        logs::sections(compared, page);
+    }
+    if results.in_world() {
+        if compared.is_of_logs() {
+            *page += "<h3>Tried in its world</h3>";
+        }
+        table(&results.methods, page);
+        if !compared.is_of_logs() {
+            warnings(&results.methods, "", page);
+        }
+        let _ = write!(page, "<p>{}</p>", escape(&in_words(compared)));
+        if let Some(figure) = charts::targets(compared) {
+            show(&figure, &targets_words(compared), page);
+        }
     }
     compared.relabelled().for_each(|method| learned(compared, method, page));
     let curves: Vec<(Figure, &MethodResults)> = results
@@ -371,7 +391,7 @@ fn leaks(method: &MethodResults, page: &mut String) {
 }
 
 /// What methods warn of, and with which seeds; `share` says with how much of the data, where there are several shares.
-fn warnings(methods: &[MethodResults], share: &str, page: &mut String) {
+pub(super) fn warnings(methods: &[MethodResults], share: &str, page: &mut String) {
     for method in methods {
         let mut found: Vec<(&str, Vec<String>)> = Vec::new();
         for run in &method.runs {
@@ -385,7 +405,7 @@ fn warnings(methods: &[MethodResults], share: &str, page: &mut String) {
         for (warning, seeds) in found {
             let _ = write!(
                 page,
-                "<p class=\"bad\">{}{share}, {} {}: {}.</p>",
+                "<p class=\"bad warning\">{}{share}, {} {}: {}.</p>",
                 escape(method.title()),
                 if seeds.len() == 1 { "seed" } else { "seeds" },
                 seeds.join(", "),
@@ -430,7 +450,10 @@ fn cluster_table(compared: &Compared, method: &MethodResults, page: &mut String)
 
 /// Settings, and how to run it again.
 fn again(compared: &Compared, page: &mut String) {
-    run_again(&compared.comparison, page);
+    match &compared.comparison {
+        Some(comparison) => run_again(comparison, page),
+        None => *page += "<h3>Settings</h3>",
+    }
     if let Some(run) = compared.runs.first() {
         let _ = write!(
             page,
@@ -454,7 +477,7 @@ fn scaling(scaled: &Scaled, at: usize, page: &mut String) {
         "<h2 id=\"scaling-{at}\">{}, shares of the data</h2><p>The same comparison with the first part of the data, {} a \
          share, {} episodes with each target. Luck does not go away with more data; what it takes to tell it from skill comes \
          with it.</p>",
-        escape(&scaling.task),
+        escape(&scaled.name()),
         plural(comparison.seeds as usize, "seed"),
         count(comparison.episodes)
     );
@@ -508,7 +531,7 @@ fn run_again(comparison: &Comparison, page: &mut String) {
 }
 
 /// A figure with its words, and its numbers to take home.
-fn show(figure: &Figure, words: &str, page: &mut String) {
+pub(super) fn show(figure: &Figure, words: &str, page: &mut String) {
     let csv = percent_encoded(&figure.csv());
     let svg = percent_encoded(&figure.standalone());
     let name = escape(&figure.name);
@@ -520,6 +543,12 @@ fn show(figure: &Figure, words: &str, page: &mut String) {
         escape(&figure.title),
         escape(words)
     );
+}
+
+/// Rows to take home.
+pub(super) fn csv_link(name: &str, rows: &[Vec<String>]) -> String {
+    let (name, csv) = (escape(name), percent_encoded(&csv(rows)));
+    format!("<a download=\"{name}.csv\" href=\"data:text/csv;charset=utf-8,{csv}\">data (CSV)</a>")
 }
 
 /// Text within an address.

@@ -36,7 +36,7 @@ fn find<'a>(compared: &'a Compared, method: &str) -> Option<&'a MethodResults> {
 
 /// The name of a comparison within a claim.
 fn place(compared: &Compared) -> String {
-    format!("{} ({})", compared.name(), compared.comparison.policy)
+    format!("{} ({})", compared.name(), compared.policy())
 }
 
 /// How far an imitation may be from a perfect one, beside the luck of its episodes.
@@ -286,7 +286,9 @@ mod tests {
     fn method(name: &str, best: f64, std: f64, calibration: Option<f64>) -> MethodResults {
         let value = |mean: f64, std: f64| Some(MeanStd { mean, std });
         let task = esper_tasks::task("connect-four").unwrap();
-        let mut results = MethodResults::of(task, None, &About::new(name), Some("mlp"), Vec::new());
+        let about = About::new(name);
+        let mut results =
+            MethodResults::of(&about, Some("mlp"), Vec::new()).beside_published(task, None);
         results.best_return = value(best, std);
         results.calibration_error = calibration.and_then(|error| value(error, 0.0));
         results
@@ -294,8 +296,11 @@ mod tests {
 
     fn reproduction(methods: Vec<MethodResults>) -> Reproduction {
         let compared = Compared {
-            comparison: Comparison {
-                task: "connect-four".to_owned(),
+            name: "connect-four".to_owned(),
+            comparison: Some(Comparison {
+                task: Some("connect-four".to_owned()),
+                data: None,
+                world: true,
                 steps: 1,
                 preset: "quick".to_owned(),
                 methods: Vec::new(),
@@ -307,12 +312,18 @@ mod tests {
                 dataset: None,
                 labels: None,
                 device: "cpu".to_owned(),
-            },
+            }),
             results: Results::new(
-                "connect-four",
+                Some("connect-four"),
                 "quick",
                 3,
-                DatasetSummary { steps: 1, episodes: 1, mean_return: 0.0 },
+                DatasetSummary {
+                    steps: 1,
+                    episodes: 1,
+                    mean_return: 0.0,
+                    path: None,
+                    overview: None,
+                },
                 methods,
             ),
             runs: Vec::new(),
@@ -375,12 +386,12 @@ mod tests {
                 ScalingEntry { fraction: [0.05, 1.0][at], results }
             };
             let scaling = Scaling {
-                task: "twenty48".to_owned(),
+                task: Some("twenty48".to_owned()),
                 preset: "quick".to_owned(),
                 fractions: vec![entry(0), entry(1)],
             };
             let mut parts = reproduction(Vec::new());
-            let comparison = parts.tables.remove(0).comparison;
+            let comparison = parts.tables.remove(0).comparison.unwrap();
             parts.scaled = Some(Scaled { comparison, scaling });
             verdicts(&parts)
         };

@@ -94,7 +94,7 @@ impl BetaAgent {
             dynamics_loss_without_clusters: last_fifth("baseline_loss")?,
             leakage: results.findings.clustering.as_ref()?.leakage.share()[0],
             offline_return: results.evaluation.offline_return?,
-            best_return: results.evaluation.best_return,
+            best_return: results.evaluation.best_return?,
         })
     }
 
@@ -198,7 +198,7 @@ impl Reproduction {
     /// The command that made the first part, and goes on with the others.
     fn command(&self) -> String {
         let mut command = "esper reproduce".to_owned();
-        if let Some(Compared { comparison, .. }) = self.tables.first() {
+        if let Some(comparison) = self.tables.first().and_then(|table| table.comparison.as_ref()) {
             if comparison.preset == "paper" {
                 command += " --paper";
             }
@@ -213,7 +213,9 @@ impl Reproduction {
     fn missing(&self) -> Vec<String> {
         let done = |part: &Part| match part.does {
             run::Does::Tables(tables) => {
-                let is_done = |table: &Table| self.tables.iter().any(|t| table.is(&t.comparison));
+                let is_done = |table: &Table| {
+                    self.tables.iter().filter_map(|t| t.comparison.as_ref()).any(|of| table.is(of))
+                };
                 tables.iter().all(is_done)
             }
             run::Does::Figure1 => !self.figure_1.is_empty(),

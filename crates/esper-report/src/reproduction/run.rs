@@ -159,7 +159,9 @@ impl Table {
 
     /// Whether a comparison is this one.
     pub(super) fn is(&self, of: &Comparison) -> bool {
-        of.task == self.task && of.policy == self.policy && of.dataset.as_deref() == self.dataset
+        of.task.as_deref() == Some(self.task)
+            && of.policy == self.policy
+            && of.dataset.as_deref() == self.dataset
     }
 }
 

@@ -141,7 +141,7 @@ impl Promises {
         let mut warnings = Vec::new();
         if episodes < FEW_EPISODES {
             warnings.push(format!(
-                "there are {episodes} episodes, so few speak about any level: promises are guesses"
+                "there are {episodes} episodes, so few speak about any level: promises are guesses; collect more before you act on them"
             ));
         }
         let promised = || self.0.iter().map(|promise| promise.promise);

@@ -153,6 +153,25 @@ impl PolicyCard {
     }
 }
 
+/// What asking for a level gets, as far as the data says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outlook {
+    /// The level; `None` where an average return is asked for.
+    pub level: Option<f64>,
+    /// The average return that it promises. Of a policy that is told returns it is the target itself, taken at its word.
+    pub promise: f64,
+    /// From where it is, with nine chances of ten; `None` where nothing is known of that.
+    pub low: Option<f64>,
+    /// To where.
+    pub high: Option<f64>,
+    /// Support: episodes that start with about this label. None of them where a policy stitches behaviours together and promises
+    /// more than any.
+    pub episodes: usize,
+}
+
+/// Levels of a policy that is told returns: quantiles of first labels.
+const QUANTILES: [f64; 7] = [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95];
+
 /// What the data says about a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promised {
@@ -198,6 +217,30 @@ impl PolicyCard {
         Some(match &self.levels {
             Some(levels) => Target::Level(levels.promises.offline_level()),
             None => Target::Return(support.offline_target()),
+        })
+    }
+
+    /// What every level gets, as far as the data says, given how many episodes there were; empty if the policy cannot be asked.
+    pub fn outlook(&self, episodes: usize) -> Vec<Outlook> {
+        let levels: Vec<f64> = match &self.levels {
+            Some(levels) => levels.promises.all().iter().map(|promise| promise.level).collect(),
+            None => QUANTILES.to_vec(),
+        };
+        let of_level = |level: f64| self.outlook_of(Target::Level(level), episodes);
+        levels.into_iter().filter_map(of_level).collect()
+    }
+
+    /// The same of one target.
+    pub fn outlook_of(&self, target: Target, episodes: usize) -> Option<Outlook> {
+        let Promised { level, promise, .. } = self.promised(target)?;
+        let has_interval = self.levels.is_some();
+        let near = self.support.as_ref()?.near(promise.promise);
+        Some(Outlook {
+            level,
+            promise: promise.promise,
+            low: has_interval.then_some(promise.low),
+            high: has_interval.then_some(promise.high),
+            episodes: (near * episodes as f64).round() as usize,
         })
     }
 

@@ -5,7 +5,9 @@ pub mod mlp;
 mod support;
 pub mod transformer;
 
-pub use card::{LoadNetwork, Loader, Policy, PolicyCard, PolicyFile, PolicyOrigin, Promised};
+pub use card::{
+    LoadNetwork, Loader, Outlook, Policy, PolicyCard, PolicyFile, PolicyOrigin, Promised,
+};
 pub use support::Support;
 
 use burn::tensor::{Tensor, TensorData};

@@ -76,12 +76,17 @@ impl Support {
         self.quantile(1.0 - OFFLINE_SHARE)
     }
 
-    /// Whether one of a hundred episodes starts with about this label, to within half a step of the sweep.
+    /// Whether one of a hundred episodes starts with about this label.
     pub fn supports(&self, target: f64) -> bool {
+        self.near(target) >= NEAR_SHARE
+    }
+
+    /// The share of episodes that start with about this label, to within half a step of the sweep.
+    pub fn near(&self, target: f64) -> f64 {
         let [low, high] = self.range();
         let reach = (high - low) / SWEEP_STEPS as f64 / 2.0 + 1e-6 * (1.0 + high.abs());
         let near = self.quantiles.iter().filter(|label| (*label - target).abs() <= reach).count();
-        near as f64 >= NEAR_SHARE * self.quantiles.len() as f64
+        near as f64 / self.quantiles.len() as f64
     }
 
     /// Targets to ask for: evenly over the range and a little beyond it, some quantiles, the offline target, and some up

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use esper_data::{Checksums, Dataset, LabelColumns, StepLabels, write_file, write_json};
+use esper_data::{Checksums, Dataset, LabelColumns, Overview, StepLabels, write_file, write_json};
 use esper_nn::{Device, DeviceName};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,10 @@ use super::checkpoint::{self, When};
 use super::{EventFile, Labelled, Outcome, Plan};
 use crate::Registry;
 use crate::condition::{Condition, Promise};
+use crate::differences::Differences;
 use crate::error::Error;
 use crate::methods::{Curve, Findings};
-use crate::policy::Policy;
+use crate::policy::{Outlook, Policy};
 use crate::settings::part;
 use crate::training::{Checkpoint, Monitor};
 
@@ -100,6 +101,12 @@ pub struct Summary {
     pub offline_level: Option<f64>,
     /// The target that was chosen from the data alone; `None` for methods that cannot be asked.
     pub offline_target: Option<f64>,
+    /// What every level gets, as far as the data says; empty for methods that cannot be asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outlook: Vec<Outlook>,
+    /// What the target that was chosen gets.
+    #[serde(default)]
+    pub chosen: Option<Outlook>,
     /// Discount factor γ that labels and targets stand for.
     pub discount: f64,
 }
@@ -138,6 +145,8 @@ const CONFIG: &str = "config.toml";
 const METRICS: &str = "metrics.jsonl";
 const LABELS: &str = "labels.parquet";
 const LABELLED: &str = "labelled.json";
+const OVERVIEW: &str = "data.json";
+const DIFFERENCES: &str = "differences.json";
 const POLICY: &str = "policy.safetensors";
 const SUMMARY: &str = "training.json";
 const CHECKPOINTS: &str = "checkpoints";
@@ -295,6 +304,8 @@ impl RunFolder {
             }
         }
         learned.policy.write(&self.policy_path())?;
+        self.write_json(OVERVIEW, &Overview::of(data, card.discount))?;
+        self.write_json(DIFFERENCES, &Differences::of(&learned.policy, data)?)?;
         let summary = Summary {
             train_seconds: self.before + seconds,
             findings: learned.findings.clone(),
@@ -303,6 +314,10 @@ impl RunFolder {
             promises: learned.promises(),
             offline_level: offline.and_then(|offline| offline.level),
             offline_target: offline.map(|offline| offline.target),
+            outlook: card.outlook(data.episodes()),
+            chosen: card
+                .offline_target()
+                .and_then(|target| card.outlook_of(target, data.episodes())),
             discount: learned.policy.card().discount,
         };
         self.write_json(SUMMARY, &summary)?;
@@ -328,10 +343,17 @@ impl RunFolder {
 
     /// What its labels came out like; `None` for methods without, and while it is not complete.
     pub fn labelled(&self) -> Result<Option<Labelled>, Error> {
-        if !self.path.join(LABELLED).exists() {
-            return Ok(None);
-        }
-        self.read_json(LABELLED).map(Some)
+        self.read_if_there(LABELLED)
+    }
+
+    /// What its data says by itself; `None` while it is not complete, and in folders of versions that did not keep it.
+    pub fn overview(&self) -> Result<Option<Overview>, Error> {
+        self.read_if_there(OVERVIEW)
+    }
+
+    /// What the policy would do differently from the past; `None` as for [`RunFolder::overview`].
+    pub fn differences(&self) -> Result<Option<Differences>, Error> {
+        self.read_if_there(DIFFERENCES)
     }
 
     /// What was measured while training, in order.
@@ -408,6 +430,10 @@ impl RunFolder {
     fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
         let bytes = self.read(name)?;
         serde_json::from_slice(&bytes).map_err(|error| self.damaged(name, error))
+    }
+
+    fn read_if_there<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+        self.path.join(name).exists().then(|| self.read_json(name)).transpose()
     }
 
     /// Writes a file in one step: it is there whole, or as it was.

@@ -7,6 +7,8 @@
 //! | `metrics.jsonl` | losses and other measures while training, one JSON document a line |
 //! | `labels.parquet` | the label of every step, and the probabilities of its clusters; for methods with targets |
 //! | `labelled.json` | what the labels came out like, by behaviour, time and cluster |
+//! | `data.json` | what the data says by itself: who acted how well, what looks wrong |
+//! | `differences.json` | what the policy would do differently from the past, and where |
 //! | `policy.safetensors` | the policy: weights, and in their metadata everything else that acting needs |
 //! | `clusters.safetensors`, `returns.safetensors`, … | other weights that were learned on the way |
 //! | `training.json` | what is known about the labels without the world; written last, so that a folder with it is complete |

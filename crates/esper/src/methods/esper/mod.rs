@@ -83,8 +83,8 @@ impl Relabel for Esper {
 }
 
 /// Said of clusters that tell more than is tolerated.
-const LEAKS: &str =
-    "clusters leak more than is tolerated: labels may promise what only luck brings";
+const LEAKS: &str = "clusters leak more than is tolerated: labels may promise what only luck brings; do not take high promises at their word, \
+     try another seed, more episodes, or a larger cluster.beta_adv";
 
 /// What a report draws of the training, given the phase of the clustering that was taken.
 fn curves(phase: &str) -> Vec<Curve> {

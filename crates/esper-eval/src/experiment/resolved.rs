@@ -1,0 +1,359 @@
+//! An experiment at work: data, trainings side by side, evaluations, results.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use esper::Monitor;
+use esper::methods::Method;
+use esper::run::{DataId, Plan, RunOptions};
+use esper::settings::{Config, General};
+use esper_data::{Dataset, DatasetWriter, write_json};
+use esper_nn::DeviceName;
+use esper_tasks::{Collection, Task, share};
+
+use super::{DATA, EVALUATED, Experiment, evaluated};
+use crate::comparison::Comparison;
+use crate::error::EvalError;
+use crate::evaluate::{Ask, evaluate};
+use crate::observer::{Observer, PlannedRun, Watched};
+use crate::results::{
+    DatasetSummary, MethodResults, Results, RunResults, Scaling, ScalingEntry, run_name,
+};
+use crate::source::Source;
+use crate::text::percent;
+
+/// An experiment with everything that it did not say.
+pub(super) struct Resolved<'a> {
+    pub(super) asked: &'a Experiment,
+    pub(super) methods: Vec<Arc<dyn Method>>,
+    pub(super) config: Config,
+    /// Settings that differ from the preset's.
+    pub(super) changes: Vec<String>,
+    /// Shares of the data, from the smallest to the largest.
+    pub(super) fractions: Option<Vec<f64>>,
+    pub(super) episodes: usize,
+    /// The world that policies are tried in, if any.
+    pub(super) world: Option<&'a Task>,
+    /// Steps of all of the data, and what is collected of it, unless it is given: as much as the largest share needs.
+    pub(super) steps: u64,
+    pub(super) collection: Option<Collection>,
+}
+
+impl Resolved<'_> {
+    pub(super) fn comparison(&self) -> Comparison {
+        let Experiment { source, registry, policy, preset, seeds, dataset, labels, device, .. } =
+            self.asked;
+        let named = |method: &Arc<dyn Method>| method.about().name;
+        let known = registry.method_names();
+        Comparison {
+            task: self.task_name(),
+            data: source.given_data().cloned(),
+            world: self.world.is_some(),
+            dataset: dataset.clone(),
+            steps: self.steps,
+            preset: preset.name().to_owned(),
+            methods: self.methods.iter().map(named).filter(|name| known.contains(name)).collect(),
+            policy: policy.name().to_owned(),
+            seeds: *seeds,
+            episodes: self.episodes,
+            fractions: self.fractions.clone(),
+            changes: self.changes.clone(),
+            labels: labels.clone(),
+            device: DeviceName::of(device).to_string(),
+        }
+    }
+
+    /// The name of the task that the data is of.
+    fn task_name(&self) -> Option<String> {
+        match &self.asked.source {
+            Source::Task(task) => Some(task.name().to_owned()),
+            Source::Given { given, .. } => given.id.task.clone(),
+        }
+    }
+
+    pub(super) fn run(&self, folder: &Path, observer: &dyn Observer) -> Result<Scaling, EvalError> {
+        let new = !folder.exists();
+        make_folder(folder)?;
+        self.keep(folder)?;
+        let data = self.data(folder, observer)?;
+        let fractions = self.fractions.clone().unwrap_or_else(|| vec![1.0]);
+        let parts: Vec<Part> = fractions
+            .into_iter()
+            .map(|fraction| self.part(folder, &data, fraction))
+            .collect::<Result<_, _>>()?;
+        let entries: Vec<Entry<'_>> = parts.iter().flat_map(|part| self.entries(part)).collect();
+        let check = |entry: &Entry<'_>| entry.plan.check(&entry.part.data);
+        if let Err(error) = entries.iter().try_for_each(check) {
+            // Nothing can come of this folder; one that was there before is not ours to remove.
+            if new {
+                let _ = fs::remove_dir_all(folder);
+            }
+            return Err(error.into());
+        }
+        let mut runs = self.work(&entries, observer)?.into_iter();
+        let mut scaling = Scaling {
+            task: self.task_name(),
+            preset: self.asked.preset.name().to_owned(),
+            fractions: Vec::new(),
+        };
+        for part in &parts {
+            let results = self.results(part, &mut runs)?;
+            if self.fractions.is_some() {
+                // So that there can be a report on a share alone.
+                let steps = share(self.steps, part.fraction);
+                let comparison = Comparison { steps, fractions: None, ..self.comparison() };
+                write_json(&part.folder.join(Comparison::FILE), &comparison)?;
+            }
+            write_json(&part.folder.join(Results::FILE), &results)?;
+            scaling.fractions.push(ScalingEntry { fraction: part.fraction, results });
+        }
+        if self.fractions.is_some() {
+            write_json(&folder.join(Scaling::FILE), &scaling)?;
+        }
+        Ok(scaling)
+    }
+
+    /// Keeps in the folder what is compared in it, so that only the same is gone on with.
+    fn keep(&self, folder: &Path) -> Result<(), EvalError> {
+        let comparison = self.comparison();
+        let path = folder.join(Comparison::FILE);
+        if !path.exists() {
+            return Ok(write_json(&path, &comparison)?);
+        }
+        if !self.asked.resume {
+            return Err(EvalError::Exists(folder.to_owned()));
+        }
+        let kept = Comparison::read(folder)?;
+        if kept.is_same(&comparison) {
+            return Ok(());
+        }
+        let path = folder.to_owned();
+        match (&kept.data, &comparison.data) {
+            (Some(before), Some(now)) if before.id != now.id => Err(EvalError::OtherGivenData {
+                path,
+                given: now.path.clone(),
+                steps: before.id.steps,
+                episodes: before.id.episodes,
+            }),
+            _ => Err(EvalError::OtherComparison { path, again: kept.again() }),
+        }
+    }
+
+    /// The data: given, or collected, or there from before.
+    fn data(&self, folder: &Path, observer: &dyn Observer) -> Result<Dataset, EvalError> {
+        let (task, collection) = match (&self.asked.source, &self.collection) {
+            (Source::Given { data, .. }, _) => return Ok(data.clone()),
+            (Source::Task(task), Some(collection)) => (task, collection),
+            (Source::Task(_), None) => unreachable!("a task's data is collected"),
+        };
+        let path = folder.join(DATA);
+        let (metadata, behaviours) = (collection.metadata(), collection.behaviours());
+        if !path.exists() {
+            let mut writer = DatasetWriter::create(&path, metadata, &behaviours, false)?;
+            let played = AtomicUsize::new(0);
+            let watch = |steps: u64| {
+                let before = played.fetch_add(steps as usize, Ordering::Relaxed) as u64;
+                observer.collecting(task.name(), before + steps, collection.steps());
+                go_on(observer.stop())
+            };
+            collection.run(|part| writer.write(&part), watch)?;
+            writer.finish()?;
+        }
+        let data = esper_data::read(&path)?;
+        match collection.is_of(&data) {
+            true => Ok(data),
+            false => Err(EvalError::OtherData(path)),
+        }
+    }
+
+    /// A share of the data. Fewer steps are the beginning of more.
+    fn part(&self, folder: &Path, data: &Dataset, fraction: f64) -> Result<Part, EvalError> {
+        let folder = match self.fractions {
+            Some(_) => folder.join(percent(fraction)),
+            None => folder.to_owned(),
+        };
+        make_folder(&folder)?;
+        let data = match self.fractions {
+            Some(_) => data.first_steps(share(self.steps, fraction) as usize),
+            None => data.clone(),
+        };
+        let id = match self.asked.source.given_data() {
+            Some(given) if self.fractions.is_none() => given.id.clone(),
+            _ => DataId::of(&data),
+        };
+        Ok(Part { folder, fraction, id, data })
+    }
+
+    /// What is to be done on a part.
+    fn entries<'a>(&self, part: &'a Part) -> Vec<Entry<'a>> {
+        let Experiment { policy, device, prefix, seeds, first_seed, .. } = self.asked;
+        let share = match self.fractions {
+            Some(_) => format!("{} of the data, ", percent(part.fraction)),
+            None => String::new(),
+        };
+        let entry = |method: &Arc<dyn Method>, seed: u64| {
+            let plan = Plan::of(method.clone(), policy.clone(), self.config.clone())
+                .with_seed(seed)
+                .with_device(device.clone());
+            let name = plan.about().name;
+            Entry {
+                path: part.folder.join(run_name(&name, plan.policy_name(), seed)),
+                name: format!("{prefix}{share}{name} seed {seed}"),
+                plan,
+                part,
+            }
+        };
+        let of_seeds = |method| (0..*seeds).map(move |seed| entry(method, first_seed + seed));
+        self.methods.iter().flat_map(of_seeds).collect()
+    }
+
+    /// Trains and evaluates every entry, as many side by side as there are threads: small networks gain little from
+    /// several.
+    fn work(
+        &self,
+        entries: &[Entry<'_>],
+        observer: &dyn Observer,
+    ) -> Result<Vec<RunResults>, EvalError> {
+        let planned: Vec<PlannedRun> =
+            entries.iter().map(|entry| entry.planned(self.world.is_some())).collect();
+        observer.planned(&planned);
+        let threads = rayon::current_num_threads();
+        let workers = threads.min(entries.len());
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let stop = || observer.stop() || failed.load(Ordering::Relaxed);
+        let done: Mutex<Vec<Option<Result<RunResults, EvalError>>>> =
+            Mutex::new(entries.iter().map(|_| None).collect());
+        // The most data first: what takes longest should not be begun last.
+        let mut order: Vec<usize> = (0..entries.len()).collect();
+        order.sort_by(|&a, &b| entries[b].part.fraction.total_cmp(&entries[a].part.fraction));
+        let take = || -> Option<usize> {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            order.get(at).copied().filter(|_| !stop())
+        };
+        let worker = || {
+            while let Some(at) = take() {
+                let entry = &entries[at];
+                let watched = Watched { run: at, observer, stop: &stop };
+                let result = self.one(entry, &watched).map_err(|error| error.of_run(&entry.name));
+                match &result {
+                    Ok((run, before)) => observer.finished(at, run, *before),
+                    Err(_) => failed.store(true, Ordering::Relaxed),
+                }
+                let result = result.map(|(run, _)| run);
+                done.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(result);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    let threads = threads.div_ceil(workers).max(1);
+                    match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+                        Ok(pool) => pool.install(worker),
+                        Err(_) => worker(),
+                    }
+                });
+            }
+        });
+        // What went wrong in one says more than that the others were stopped.
+        let mut stopped = false;
+        let mut runs = Vec::new();
+        for result in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            match result {
+                Some(Ok(run)) => runs.push(run),
+                Some(Err(EvalError::Stopped)) | None => stopped = true,
+                Some(Err(error)) => return Err(error),
+            }
+        }
+        if stopped { Err(EvalError::Stopped) } else { Ok(runs) }
+    }
+
+    /// Trains one entry, and evaluates it where there is a world; says whether all of that was done before.
+    fn one(
+        &self,
+        entry: &Entry<'_>,
+        watched: &Watched<'_>,
+    ) -> Result<(RunResults, bool), EvalError> {
+        let Entry { plan, path, part, .. } = entry;
+        let Experiment { registry, device, resume, tensorboard, .. } = self.asked;
+        let options = RunOptions { resume: *resume, tensorboard: *tensorboard };
+        let (folder, summary) = plan.train_in(path, &part.data, &part.id, options, watched)?;
+        if let Some(kept) = evaluated(path) {
+            return Ok((kept, true));
+        }
+        let evaluation = match self.world {
+            None => None,
+            Some(world) => {
+                let policy = folder.policy(registry, device)?;
+                let ask = Ask { targets: None, episodes: self.episodes, seed: plan.seed };
+                Some(evaluate(&policy, world, &ask, &mut |done, total| {
+                    watched.progress("evaluate", done, total);
+                    go_on(watched.stop())
+                })?)
+            }
+        };
+        let results = RunResults::of(plan.seed, summary, evaluation);
+        write_json(&path.join(EVALUATED), &results)?;
+        Ok((results, false))
+    }
+
+    /// The results on a part, from runs in the order of its entries.
+    fn results(
+        &self,
+        part: &Part,
+        runs: &mut impl Iterator<Item = RunResults>,
+    ) -> Result<Results, EvalError> {
+        let Experiment { source, policy, preset, seeds, dataset, .. } = self.asked;
+        let methods = self.methods.iter().map(|method| {
+            let runs = runs.by_ref().take(*seeds as usize).collect();
+            let policy = method.takes_policy().then(|| policy.name());
+            let results = MethodResults::of(&method.about(), policy, runs);
+            match (source, self.world) {
+                (Source::Task(task), Some(_)) => results.beside_published(task, dataset.as_deref()),
+                (Source::Given { .. }, Some(world)) => results.normalised(world),
+                (_, None) => results,
+            }
+        });
+        let methods = methods.collect();
+        let discount = self.config.get::<General>()?.discount;
+        let path = source.given_data().map(|given| given.path.as_path());
+        let summary = DatasetSummary::of(&part.data, path, discount);
+        let task = self.task_name();
+        Ok(Results::new(task.as_deref(), preset.name(), *seeds as usize, summary, methods))
+    }
+}
+
+/// Data to compare on: all of it, or a share.
+struct Part {
+    folder: PathBuf,
+    fraction: f64,
+    data: Dataset,
+    id: DataId,
+}
+
+/// One method with one seed, on one part.
+struct Entry<'a> {
+    name: String,
+    plan: Plan,
+    path: PathBuf,
+    part: &'a Part,
+}
+
+impl Entry<'_> {
+    fn planned(&self, in_world: bool) -> PlannedRun {
+        let mut phases = self.plan.method.phases();
+        phases.extend(in_world.then_some("evaluate"));
+        PlannedRun { name: self.name.clone(), method: self.plan.about().name, phases }
+    }
+}
+
+fn go_on(stop: bool) -> ControlFlow<()> {
+    if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+fn make_folder(folder: &Path) -> Result<(), EvalError> {
+    fs::create_dir_all(folder)
+        .map_err(|source| EvalError::Folder { path: folder.to_owned(), source })
+}
