@@ -55,6 +55,7 @@ pub mod methods;
 pub mod policy;
 mod registry;
 pub mod run;
+pub mod serving;
 pub mod settings;
 pub mod training;
 mod trajectories;

@@ -1,5 +1,6 @@
 //! One file a command: its arguments, what it asks of the libraries, what it prints.
 
+pub(crate) mod act;
 pub(crate) mod book;
 pub(crate) mod collect;
 pub(crate) mod completions;
@@ -7,6 +8,7 @@ pub(crate) mod eval;
 pub(crate) mod expert;
 pub(crate) mod info;
 mod parse;
+mod policy;
 pub(crate) mod prove;
 pub(crate) mod report;
 pub(crate) mod reproduce;

@@ -19,6 +19,7 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 use super::promises::LEVELS;
+use crate::actions::softmax;
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::Context;
@@ -243,13 +244,6 @@ impl Log {
         };
         starts.map(features).collect()
     }
-}
-
-fn softmax(logits: &mut [f32]) {
-    let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    logits.iter_mut().for_each(|logit| *logit = (*logit - highest).exp());
-    let total: f32 = logits.iter().sum();
-    logits.iter_mut().for_each(|weight| *weight /= total);
 }
 
 /// Values that are learning: `Q(s, ·, t, u)` of a choice, `Q(s, a, t, u)` otherwise.
