@@ -11,8 +11,8 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use esper_nn::DeviceName;
 
 use commands::{
-    act, book, collect, completions, eval, expert, info, prove, report, reproduce, run, tasks,
-    train,
+    act, book, collect, completions, eval, expert, export, info, prove, report, reproduce, run,
+    tasks, train,
 };
 use output::{Failure, Output};
 
@@ -73,6 +73,8 @@ enum Command {
     Eval(eval::Arguments),
     /// Let a trained policy act: observations in, actions out, JSON lines
     Act(act::Arguments),
+    /// Write a trained policy for others to act with: ONNX
+    Export(export::Arguments),
     /// Collect, train, evaluate and compare: the whole of it on a task
     Run(run::Arguments),
     /// Make a page, and figures for a paper, from what `esper run` gave
@@ -128,6 +130,7 @@ fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
         Command::Train(arguments) => train::run(&arguments, output),
         Command::Eval(arguments) => eval::run(&arguments, output),
         Command::Act(arguments) => act::run(&arguments, output),
+        Command::Export(arguments) => export::run(&arguments, output),
         Command::Run(arguments) => run::run(&arguments, output),
         Command::Report(arguments) => report::run(&arguments, output),
         Command::Reproduce(arguments) => reproduce::run(&arguments, output),

@@ -52,6 +52,7 @@ pub mod features;
 #[cfg(test)]
 mod fixtures;
 pub mod methods;
+pub mod onnx;
 pub mod policy;
 mod registry;
 pub mod run;

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::Context;
 use crate::methods::esper::TimeInput;
+use crate::onnx::FeedForward;
 use crate::settings::Section;
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Clock, Interface, StepRows};
@@ -236,6 +237,12 @@ impl Network for MlpNetwork {
             card: card.clone(),
             episodes: Episodes::default(),
         })
+    }
+
+    fn feed_forward(&self) -> Option<FeedForward> {
+        let layers = self.mlp.to_dense_layers()?;
+        let clock = self.sizes.clock.map(Clock::longest);
+        Some(FeedForward { layers, is_told: true, clock, is_value: false })
     }
 
     fn distributions(

@@ -128,7 +128,7 @@ impl Serialize for Probabilities {
             cells if cells.iter().all(|cell| cell.name.is_some()) => {
                 let mut map = serializer.serialize_map(Some(cells.len()))?;
                 for part in parts {
-                    map.serialize_entry(&part.0.name, &part)?;
+                    map.serialize_entry(part.0.name.as_deref().unwrap_or_default(), &part)?;
                 }
                 map.end()
             }

@@ -36,6 +36,8 @@ mod asking;
 mod episodes;
 mod observation;
 mod request;
+#[cfg(test)]
+mod tests;
 
 pub use answer::{Answer, Probabilities};
 
