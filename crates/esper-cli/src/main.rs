@@ -11,8 +11,8 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use esper_nn::DeviceName;
 
 use commands::{
-    book, collect, completions, eval, expert, export, import, info, prove, report, reproduce, run,
-    tasks, train,
+    act, book, collect, completions, eval, expert, export, import, info, prove, report, reproduce,
+    run, tasks, train,
 };
 use output::{Failure, Output};
 
@@ -65,7 +65,7 @@ enum Command {
     Tasks,
     /// Play a task and write the episodes to a Parquet file
     Collect(collect::Arguments),
-    /// Make a data set of tables of your own: CSV, JSON lines, Parquet
+    /// Make a data set of your own logs: CSV, JSON lines, Parquet, Minari, D4RL, d3rlpy, RLlib, RLDS
     Import(import::Arguments),
     /// Describe a data set: sizes, returns, a histogram, and what looks wrong
     Info(info::Arguments),
@@ -73,9 +73,13 @@ enum Command {
     Train(train::Arguments),
     /// Ask a trained policy for returns, and see what it achieves
     Eval(eval::Arguments),
-    /// Collect, train, evaluate and compare: the whole of it on a task
+    /// Let a trained policy act: observations in, actions out, JSON lines
+    Act(act::Arguments),
+    /// Write a data set or a policy for other programs: CSV, Minari, ONNX
+    Export(export::Arguments),
+    /// Train, evaluate and compare: the whole of it, on a task or on your own data
     Run(run::Arguments),
-    /// Make a page, and figures for a paper, from what `esper run` gave
+    /// Make a page, and figures for a paper, from what `esper run` or `esper train` gave
     Report(report::Arguments),
     /// Everything in the paper that can run here, with a verdict per claim
     Reproduce(reproduce::Arguments),
@@ -83,8 +87,6 @@ enum Command {
     Prove(prove::Arguments),
     /// Train a player of a task by playing, to collect data with
     Expert(expert::Arguments),
-    /// Write a data set for other programs: CSV
-    Export(export::Arguments),
     /// Print a script that completes commands and options in a shell
     Completions(completions::Arguments),
     /// Make or check the Connect Four opening book (for maintainers)
@@ -130,12 +132,13 @@ fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
         Command::Info(arguments) => info::run(&arguments, output),
         Command::Train(arguments) => train::run(&arguments, output),
         Command::Eval(arguments) => eval::run(&arguments, output),
+        Command::Act(arguments) => act::run(&arguments, output),
+        Command::Export(arguments) => export::run(&arguments, output),
         Command::Run(arguments) => run::run(&arguments, output),
         Command::Report(arguments) => report::run(&arguments, output),
         Command::Reproduce(arguments) => reproduce::run(&arguments, output),
         Command::Prove(arguments) => prove::run(&arguments, output),
         Command::Expert(arguments) => expert::run(&arguments, output),
-        Command::Export(arguments) => export::run(&arguments, output),
         Command::Completions(arguments) => {
             completions::run(&arguments, Arguments::command(), output)
         }

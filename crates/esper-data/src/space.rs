@@ -107,6 +107,12 @@ impl Space {
         }
     }
 
+    /// The cells that are plain real numbers.
+    pub fn real_cells(&self) -> Vec<usize> {
+        let categories = self.categories().into_iter().enumerate();
+        categories.filter(|(_, categories)| categories.is_none()).map(|(cell, _)| cell).collect()
+    }
+
     /// The number a cell is stored as: the smallest that holds every value.
     pub fn cell_type(&self) -> CellType {
         let most = match self {

@@ -50,7 +50,7 @@ mod transformer;
 
 pub use device::{Device, DeviceError, DeviceName, default_device};
 pub use gumbel::{GumbelSoftmax, GumbelSoftmaxConfig};
-pub use linear::{Linear, LinearConfig};
+pub use linear::{DenseLayer, Linear, LinearConfig};
 pub use lstm::{Lstm, LstmConfig};
 pub use mix::mix;
 pub use mlp::{Mlp, MlpConfig, Normalization};

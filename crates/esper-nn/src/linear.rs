@@ -29,6 +29,19 @@ pub struct Linear {
     bias: Option<Param<Tensor<1>>>,
 }
 
+/// A linear layer as plain numbers, to be written elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DenseLayer {
+    /// Numbers in.
+    pub inputs: usize,
+    /// Numbers out.
+    pub outputs: usize,
+    /// `[inputs, outputs]`
+    pub weight: Vec<f32>,
+    /// `[outputs]`
+    pub bias: Vec<f32>,
+}
+
 impl LinearConfig {
     /// Draws the weights as PyTorch does: uniform in ±1/√inputs.
     pub fn init(&self, device: &Device, rng: &mut impl Rng) -> Linear {
@@ -65,6 +78,21 @@ impl Linear {
 
     pub(crate) fn apply(&self, rows: &RowsIn, relu: bool) -> Tensor<2> {
         linear(rows, self.weight.val(), self.bias.as_ref().map(Param::val), relu)
+    }
+
+    /// The layer as plain numbers.
+    pub fn to_dense_layer(&self) -> DenseLayer {
+        let [inputs, outputs] = self.weight.dims();
+        let numbers = |data: TensorData| data.try_to_vec::<f32>().expect("weights are floats");
+        DenseLayer {
+            inputs,
+            outputs,
+            weight: numbers(self.weight.val().into_data()),
+            bias: match &self.bias {
+                Some(bias) => numbers(bias.val().into_data()),
+                None => vec![0.0; outputs],
+            },
+        }
     }
 
     /// The device it is on.

@@ -5,7 +5,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use rand::Rng;
 
-use crate::linear::{Linear, LinearConfig};
+use crate::linear::{DenseLayer, Linear, LinearConfig};
 use crate::noise::Noise;
 use crate::norm::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig};
 use crate::ops::linear::RowsIn;
@@ -161,6 +161,16 @@ impl Mlp {
             return dropout(hidden, self.dropout, noise.key());
         }
         hidden
+    }
+
+    /// The layers as plain numbers, the last one putting out; ReLU is between them. `None` where hidden layers are normalised.
+    pub fn to_dense_layers(&self) -> Option<Vec<DenseLayer>> {
+        let plain = |layer: &Hidden| match (&layer.batch_norm, &layer.layer_norm) {
+            (None, None) => Some(layer.linear.to_dense_layer()),
+            _ => None,
+        };
+        let output = std::iter::once(Some(self.output.to_dense_layer()));
+        self.hidden.iter().map(plain).chain(output).collect()
     }
 
     /// The device it is on.

@@ -23,7 +23,7 @@ pub struct ActionHead {
 
 /// The logarithms of the least and the greatest deviation, in units of the deviation that actions have in all of the data.
 /// Players that draw nothing would have none at all, and a density without limit.
-const LOG_DEVIATIONS: [f64; 2] = [-5.0, 1.0];
+pub(crate) const LOG_DEVIATIONS: [f64; 2] = [-5.0, 1.0];
 
 /// Actions that were taken, as the loss wants them.
 pub enum Taken {
@@ -45,7 +45,7 @@ impl ActionHead {
     }
 
     /// The number of categories of every cell; none for real numbers.
-    pub(crate) fn categories(&self) -> Vec<usize> {
+    pub fn categories(&self) -> Vec<usize> {
         match self.encoding.space() {
             Space::Discrete { n } => vec![*n as usize],
             Space::MultiDiscrete { nvec } => nvec.iter().map(|&n| n as usize).collect(),
@@ -130,44 +130,81 @@ impl ActionHead {
             }
             return;
         }
-        let mut start = expected.len();
-        expected.extend_from_slice(outputs);
-        for n in self.categories() {
-            softmax(&mut expected[start..start + n]);
-            start += n;
-        }
+        self.probabilities(outputs, expected);
     }
 
     /// Draws an action for one row of outputs and appends its cells.
     pub fn draw(&self, outputs: &[f32], rng: &mut Rng, actions: &mut Cells) {
+        let normal = |mean: f32, spread: f32, rng: &mut Rng| {
+            let [low, high] = LOG_DEVIATIONS.map(|bound| bound as f32);
+            let deviation = (low + (spread.tanh() + 1.0) / 2.0 * (high - low)).exp();
+            mean + deviation * rng.sample::<f32, _>(StandardNormal)
+        };
+        self.each_cell(outputs, actions, rng, normal, draw_softmax);
+    }
+
+    /// The most probable action for one row of outputs, the first of equals: appends its cells. Of real numbers it is the mean.
+    pub fn most_probable(&self, outputs: &[f32], actions: &mut Cells) {
+        let highest = |logits: &[f32], _: &mut ()| {
+            (0..logits.len()).rev().max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap_or(0)
+        };
+        self.each_cell(outputs, actions, &mut (), |mean, _, ()| mean, highest);
+    }
+
+    /// Appends an action cell by cell: numbers by their mean and spread, in standardised units, categories by their logits.
+    fn each_cell<S>(
+        &self,
+        outputs: &[f32],
+        actions: &mut Cells,
+        state: &mut S,
+        number: impl Fn(f32, f32, &mut S) -> f32,
+        category: impl Fn(&[f32], &mut S) -> usize,
+    ) {
         match (self.encoding.space(), actions) {
             (Space::Box { bounds, .. }, Cells::Float(actions)) => {
                 let (means, spreads) = outputs.split_at(self.encoding.width());
                 let numbers = means.iter().zip(spreads).zip(self.encoding.scaling());
                 for (cell, ((mean, spread), scale)) in numbers.enumerate() {
-                    let [low, high] = LOG_DEVIATIONS.map(|bound| bound as f32);
-                    let deviation = (low + (spread.tanh() + 1.0) / 2.0 * (high - low)).exp();
-                    let drawn = mean + deviation * rng.sample::<f32, _>(StandardNormal);
+                    let chosen = number(*mean, *spread, state);
                     let [low, high] = match bounds {
                         Some(bounds) => bounds[cell],
                         None => [f32::NEG_INFINITY, f32::INFINITY],
                     };
-                    actions.push((scale.undo(drawn) as f32).clamp(low, high));
+                    actions.push((scale.undo(chosen) as f32).clamp(low, high));
                 }
             }
             (_, actions) => {
-                let mut start = 0;
+                let mut rest = outputs;
                 for n in self.categories() {
-                    let category = draw_softmax(&outputs[start..start + n], rng);
-                    start += n;
-                    actions.push_category(category);
+                    let (logits, others) = rest.split_at(n);
+                    rest = others;
+                    actions.push_category(category(logits, state));
                 }
+            }
+        }
+    }
+
+    /// Probabilities of all categories of every cell, cell after cell, for rows of outputs: appended, `[rows, outputs]`. Nothing
+    /// for real numbers.
+    pub fn probabilities(&self, outputs: &[f32], probabilities: &mut Vec<f32>) {
+        let categories = self.categories();
+        if categories.is_empty() {
+            return;
+        }
+        let first = probabilities.len();
+        probabilities.extend_from_slice(outputs);
+        let mut rest = &mut probabilities[first..];
+        while !rest.is_empty() {
+            for &n in &categories {
+                let (own, others) = rest.split_at_mut(n);
+                rest = others;
+                softmax(own);
             }
         }
     }
 }
 
-/// Turns logits into probabilities.
+/// Softmax: turns logits into probabilities.
 pub(crate) fn softmax(logits: &mut [f32]) {
     let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     logits.iter_mut().for_each(|logit| *logit = (*logit - highest).exp());
@@ -221,6 +258,32 @@ mod tests {
         let at_bound = (0..1_000).filter(|at| drawn.view().number(2 * at) == 1.0).count();
         // The mean is at the bound: half of the draws are beyond it.
         assert!((450..550).contains(&at_bound), "{at_bound}");
+    }
+
+    /// Odds of 3 to 1 and of 1 to 1: probabilities add up cell by cell, the likelier category is the greedy one, the first of equals.
+    #[test]
+    fn probabilities_and_the_most_probable_action_follow_from_logits() {
+        let head = head(&Space::MultiDiscrete { nvec: vec![2, 3] }, &Cells::Byte(vec![0, 0]));
+        let row = [0.0, 3f32.ln(), 0.0, 0.0, 0.0];
+        let mut found = Vec::new();
+        head.probabilities(&[row, row].concat(), &mut found);
+        let third = 1.0 / 3.0;
+        for (found, right) in found.iter().zip([0.25, 0.75, third, third, third].repeat(2)) {
+            assert!((found - right).abs() < 1e-6, "{found} is not {right}");
+        }
+        assert_eq!(found.len(), 10);
+        let mut greedy = Cells::Byte(Vec::new());
+        head.most_probable(&row, &mut greedy);
+        assert_eq!(greedy, Cells::Byte(vec![1, 0]));
+        // Actions are 3 ± 2 in the data: the mean is one deviation above.
+        let real = Space::Box { shape: vec![1], bounds: None };
+        let real = self::head(&real, &Cells::Float(vec![1.0, 5.0]));
+        let mut greedy = Cells::Float(Vec::new());
+        real.most_probable(&[1.0, 0.4], &mut greedy);
+        assert_eq!(greedy, Cells::Float(vec![5.0]));
+        let mut none = Vec::new();
+        real.probabilities(&[1.0, 0.4], &mut none);
+        assert!(none.is_empty());
     }
 
     /// Draws have the mean and the deviation that the loss is lowest at: for a Gaussian, -log p is 1/2 + log σ on average.

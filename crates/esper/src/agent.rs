@@ -30,11 +30,35 @@ pub trait Agent: Send {
         actions: &mut Cells,
     ) -> Result<(), Error>;
 
+    /// As [`act`](Self::act), with a choice of how actions are taken, and with how likely all of them were: where an agent knows
+    /// probabilities of categories they are appended, `[chosen places, outputs]`, as [`ActionHead::probabilities`] has them.
+    /// Agents that know none append none, and choose as they always do.
+    fn decide(
+        &mut self,
+        observations: CellsRef<'_>,
+        places: &[usize],
+        _choice: Choice,
+        actions: &mut Cells,
+        _probabilities: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        self.act(observations, places, actions)
+    }
+
     /// What the last action in a place paid.
     fn reward(&mut self, place: usize, reward: f32) -> Result<(), Error>;
 
     /// The episode in a place is over; what was remembered of it is forgotten.
     fn end(&mut self, place: usize);
+}
+
+/// How actions are taken from a policy's distribution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// Drawn, as they were in the data.
+    #[default]
+    Drawn,
+    /// Greedy: the most probable one; of real numbers the mean.
+    Greedy,
 }
 
 /// Whether the observations of some places are values of their space, and actions can be appended.
@@ -170,7 +194,27 @@ impl Episodes {
         places: &[usize],
         actions: &mut Cells,
     ) -> Result<(), Error> {
-        self.draw_with(outputs, places, |outputs, rng| head.draw(outputs, rng, actions))
+        self.take(head, outputs, places, Choice::Drawn, actions, None)
+    }
+
+    /// Takes the actions of some places, given the outputs of a network; appends how likely all of them were, if asked to.
+    pub fn take(
+        &mut self,
+        head: &ActionHead,
+        outputs: &[f32],
+        places: &[usize],
+        choice: Choice,
+        actions: &mut Cells,
+        probabilities: Option<&mut Vec<f32>>,
+    ) -> Result<(), Error> {
+        self.draw_with(outputs, places, |outputs, rng| match choice {
+            Choice::Drawn => head.draw(outputs, rng, actions),
+            Choice::Greedy => head.most_probable(outputs, actions),
+        })?;
+        if let Some(probabilities) = probabilities {
+            head.probabilities(outputs, probabilities);
+        }
+        Ok(())
     }
 
     /// The same by a way of drawing of your own, which is given the outputs of every place in turn.

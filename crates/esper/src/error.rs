@@ -52,6 +52,9 @@ pub enum Error {
     /// An agent was asked for something that makes no sense.
     #[error("{0}")]
     Acting(String),
+    /// A policy cannot be written in another form.
+    #[error("{0}")]
+    Export(String),
     /// A run folder is not as it should be.
     #[error("{0}")]
     Run(String),

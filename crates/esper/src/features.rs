@@ -12,6 +12,9 @@ pub struct Encoding {
     /// For real numbers: what is taken away from each, and what it is then divided by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     scaling: Vec<Scale>,
+    /// For real numbers: the lowest and the highest of each that was seen; files of before do not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ranges: Vec<[f32; 2]>,
 }
 
 /// Makes a number have mean 0 and deviation 1.
@@ -72,18 +75,20 @@ impl Encoding {
         rows: impl Iterator<Item = usize> + Clone,
     ) -> Self {
         let width = space.cells();
-        let scaling = match cells {
+        let (scaling, ranges) = match cells {
             CellsRef::Float(numbers) => {
-                let column = |cell: usize| {
-                    rows.clone().map(move |row| f64::from(numbers[row * width + cell]))
+                let column = |cell: usize| rows.clone().map(move |row| numbers[row * width + cell]);
+                let fitted = |cell: usize| {
+                    let range = column(cell).fold([f32::MAX, f32::MIN], |[low, high], number| {
+                        [low.min(number), high.max(number)]
+                    });
+                    (Scale::of(column(cell).map(f64::from)), range)
                 };
-                let real = space.categories().into_iter().enumerate();
-                let real = real.filter(|(_, categories)| categories.is_none());
-                real.map(|(cell, _)| Scale::of(column(cell))).collect()
+                space.real_cells().into_iter().map(fitted).unzip()
             }
-            _ => Vec::new(),
+            _ => (Vec::new(), Vec::new()),
         };
-        Encoding { space: space.clone(), scaling }
+        Encoding { space: space.clone(), scaling, ranges }
     }
 
     /// Whether it makes sense; one that was read from a file may not.
@@ -93,12 +98,15 @@ impl Encoding {
         if !fits {
             return Err(format!("{} scales for {}", self.scaling.len(), self.space));
         }
+        if !self.ranges.is_empty() && self.ranges.len() != self.space.numbers() {
+            return Err(format!("{} ranges for {}", self.ranges.len(), self.space));
+        }
         self.scaling.iter().try_for_each(|scale| scale.check())
     }
 
     /// The encoding of a space whose numbers are taken as they are.
     pub fn unscaled(space: &Space) -> Self {
-        Encoding { space: space.clone(), scaling: Vec::new() }
+        Encoding { space: space.clone(), scaling: Vec::new(), ranges: Vec::new() }
     }
 
     /// What is encoded.
@@ -109,6 +117,11 @@ impl Encoding {
     /// The scale of every number; empty for categories.
     pub fn scaling(&self) -> &[Scale] {
         &self.scaling
+    }
+
+    /// The lowest and the highest that was seen of every real number; empty for categories, and where nothing was seen.
+    pub fn ranges(&self) -> &[[f32; 2]] {
+        &self.ranges
     }
 
     /// The number of features.
@@ -123,8 +136,13 @@ impl Encoding {
 
     /// The features of one observation of a data set.
     pub(crate) fn features(&self, data: &Dataset, row: usize) -> Vec<f32> {
+        self.features_of(data.observations().view(), row)
+    }
+
+    /// The features of one row of cells.
+    pub(crate) fn features_of(&self, cells: CellsRef<'_>, row: usize) -> Vec<f32> {
         let mut features = vec![0.0; self.width()];
-        self.write(data.observations().view(), row, &mut features);
+        self.write(cells, row, &mut features);
         features
     }
 
@@ -145,8 +163,7 @@ impl Encoding {
         if !matches!(self.space, Space::Tuple { .. }) {
             return self.dense(cells, rows, device);
         }
-        let (width, limits) = (self.space.cells(), self.space.categories());
-        let real: Vec<usize> = (0..width).filter(|&cell| limits[cell].is_none()).collect();
+        let (width, real) = (self.space.cells(), self.space.real_cells());
         let mut numbers = Vec::with_capacity(rows.len() * real.len());
         for row in rows {
             for (at, cell) in real.iter().enumerate() {

@@ -4,8 +4,9 @@ use esper_data::{Dataset, DatasetBuilder, End, Metadata, Seed, Space};
 use esper_nn::{Device, DeviceName};
 
 use crate::methods::Context;
-use crate::policy::PolicyOrigin;
 use crate::policy::mlp::MlpKind;
+use crate::policy::{Policy, PolicyOrigin};
+use crate::run::Plan;
 use crate::settings::{Config, Preset};
 use crate::{Interface, Registry, Split, Unwatched};
 
@@ -43,6 +44,27 @@ pub(crate) fn discrete(
 /// The CPU.
 pub(crate) fn cpu() -> Device {
     DeviceName::Cpu.open().expect("there is a CPU")
+}
+
+/// A policy that was trained for a moment, with settings that are changed.
+pub(crate) fn trained(data: &Dataset, method: &str, policy: &str, more: &[&str]) -> Policy {
+    let registry = Registry::default();
+    let small = [
+        "mlp.steps=40",
+        "mlp.hidden=16",
+        "transformer.steps=2",
+        "transformer.width=8",
+        "transformer.context=4",
+        "promise.steps=5",
+        "promise.models=2",
+        "promise.hidden=8",
+        "cql.steps=20",
+        "cql.hidden=8",
+    ];
+    let settings: Vec<String> = small.iter().chain(more).map(|text| (*text).to_owned()).collect();
+    let config = registry.config(Preset::Quick).changed(None, &settings).expect("settings fit");
+    let plan = Plan::new(&registry, method, policy, config).expect("there is such a method");
+    plan.train(data, &Unwatched).expect("the data can be learned from").learned.policy
 }
 
 /// Data with everything that a method is given beside it.

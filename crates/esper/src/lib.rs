@@ -53,9 +53,11 @@ pub mod features;
 #[cfg(test)]
 mod fixtures;
 pub mod methods;
+pub mod onnx;
 pub mod policy;
 mod registry;
 pub mod run;
+pub mod serving;
 pub mod settings;
 pub mod training;
 mod trajectories;

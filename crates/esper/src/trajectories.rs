@@ -168,6 +168,11 @@ impl Clock {
         cuts as f64 > CUT_SHARE * data.episodes() as f64
     }
 
+    /// The steps that count as one.
+    pub(crate) fn longest(self) -> f32 {
+        self.longest
+    }
+
     /// The column of some times: `[rows, 1]`.
     pub(crate) fn column(self, times: &[u32], device: &Device) -> Tensor<2> {
         let shares: Vec<f32> = times.iter().map(|&time| time as f32 / self.longest).collect();

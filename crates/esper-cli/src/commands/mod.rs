@@ -1,5 +1,6 @@
 //! One file a command: its arguments, what it asks of the libraries, what it prints.
 
+pub(crate) mod act;
 pub(crate) mod book;
 pub(crate) mod collect;
 pub(crate) mod completions;
@@ -9,6 +10,7 @@ pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod info;
 mod parse;
+mod policy;
 mod promises;
 pub(crate) mod prove;
 pub(crate) mod report;

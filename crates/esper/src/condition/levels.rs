@@ -14,6 +14,9 @@ use crate::methods::Context;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartLevels {
     starts: Vec<Start>,
+    /// How far the starts of the data are at most from the one that stands for them; files of before do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reach: Option<f64>,
 }
 
 /// A start, or some that are like it.
@@ -42,6 +45,12 @@ const MOST_STARTS: usize = 128;
 /// Labels that differ by less than this share of their deviation count as the same: a network's labels of one cluster differ
 /// by a hair.
 const SAME: f64 = 0.02;
+
+/// A start is unlike any when it is this many times further from its like than any was.
+const UNLIKE: f64 = 1.5;
+
+/// Starts that are nearer than this, in deviations of their numbers, are alike in any case.
+const ALIKE: f64 = 0.1;
 
 impl StartLevels {
     /// Fits the first labels of episodes with these starts; gives for every episode its rank, from this to that: equal labels
@@ -76,7 +85,11 @@ impl StartLevels {
                 quantiles: (0..QUANTILES).map(quantile).collect(),
             });
         }
-        (StartLevels { starts: all }, ranks)
+        let far = |features: &Vec<f32>| {
+            all.iter().map(|start| distance(&start.features, features)).fold(f64::MAX, f64::min)
+        };
+        let reach = starts.iter().map(far).fold(0.0, f64::max).sqrt();
+        (StartLevels { starts: all, reach: Some(reach) }, ranks)
     }
 
     /// For every episode of a data set a number that those share who start alike and first do the same.
@@ -127,7 +140,8 @@ impl StartLevels {
             let quantiles = (0..QUANTILES).map(|step| at(promises.rank(level(step)))).collect();
             Start { quantiles, ..start.clone() }
         };
-        StartLevels { starts: self.starts.iter().zip(sums).map(worth).collect() }
+        let starts = self.starts.iter().zip(sums).map(worth).collect();
+        StartLevels { starts, reach: self.reach }
     }
 
     /// Whether it makes sense; one that was read from a file may not.
@@ -138,7 +152,8 @@ impl StartLevels {
                 && start.share.is_finite()
                 && start.features.len() == self.starts[0].features.len()
         };
-        match !self.starts.is_empty() && self.starts.iter().all(sound) {
+        let reaches = self.reach.is_none_or(|reach| reach.is_finite() && reach >= 0.0);
+        match !self.starts.is_empty() && self.starts.iter().all(sound) && reaches {
             true => Ok(()),
             false => Err("its levels of starts make no sense".to_owned()),
         }
@@ -147,6 +162,18 @@ impl StartLevels {
     /// What a level is worth from a start, by labels.
     pub fn worth(&self, features: &[f32], level: f64) -> f64 {
         self.starts.get(self.nearest(features)).map_or(0.0, |of| at_level(&of.quantiles, level))
+    }
+
+    /// Novelty: whether a start is unlike any in the data, so that what a level is worth from there is anybody's guess. It is
+    /// when it is much further from all that stand for others than any start of the data was.
+    pub fn is_unlike_any(&self, features: &[f32]) -> bool {
+        let nearest = self.starts.get(self.nearest(features));
+        match (nearest, self.reach) {
+            (Some(start), Some(reach)) => {
+                distance(&start.features, features).sqrt() > UNLIKE * reach + ALIKE
+            }
+            _ => false,
+        }
     }
 
     /// The start that is most like this.
@@ -249,5 +276,15 @@ mod tests {
         let share = (0..5_000).filter(right).count() as f64 / 5_000.0;
         assert!(share > 0.95, "{share}");
         assert!((levels.worth(&[5.0], 0.9) - 6.0).abs() < 0.2);
+        let reach = levels.reach.unwrap();
+        assert!((0.1..0.5).contains(&reach), "{reach}");
+        let unlike = |start: f32| levels.is_unlike_any(&[start]);
+        assert!(!unlike(5.03) && !unlike(10.1) && unlike(11.0) && unlike(-1.0));
+        // A file of before says nothing of it.
+        let before =
+            serde_json::json!({ "starts": serde_json::to_value(&levels).unwrap()["starts"] });
+        let before: StartLevels = serde_json::from_value(before).unwrap();
+        before.check().unwrap();
+        assert!(!before.is_unlike_any(&[99.0]));
     }
 }

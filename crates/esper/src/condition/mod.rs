@@ -21,7 +21,7 @@ mod ranks;
 
 pub use evaluation::PromiseConfig;
 pub use levels::StartLevels;
-pub use promises::{Promise, Promises};
+pub use promises::{Promise, Promises, RankPiece};
 
 use esper_data::Seed;
 use serde::{Deserialize, Serialize};

@@ -30,6 +30,15 @@ impl Promise {
     }
 }
 
+/// A stretch of levels, and what a policy is told where one of them is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankPiece {
+    /// The highest level of the stretch.
+    pub upto: f64,
+    /// What is told; `None` for the level itself.
+    pub rank: Option<f64>,
+}
+
 /// What levels promise, from the lowest to the highest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Promises(Vec<Promise>);
@@ -199,6 +208,29 @@ impl Promises {
             (Some(below), _) => below.rank,
             (None, _) => level,
         }
+    }
+
+    /// What [`rank`](Self::rank) does, as pieces one above the other: each holds above the one before it, up to its end.
+    pub fn rank_pieces(&self) -> Vec<RankPiece> {
+        let mut ends = Vec::new();
+        for (at, promise) in self.0.iter().enumerate() {
+            if let Some(below) = at.checked_sub(1) {
+                ends.push((self.0[below].level + promise.level) / 2.0);
+            }
+            ends.push(promise.level);
+        }
+        let mut pieces: Vec<RankPiece> = Vec::new();
+        let mut from = ends.first().map_or(0.0, |first| first - 1.0);
+        for upto in ends.into_iter().chain([f64::INFINITY]) {
+            let within = if upto.is_finite() { (from + upto) / 2.0 } else { from + 1.0 };
+            let rank = Some(self.rank(within)).filter(|&rank| rank != within);
+            match pieces.last_mut() {
+                Some(last) if last.rank == rank => last.upto = upto,
+                _ => pieces.push(RankPiece { upto, rank }),
+            }
+            from = upto;
+        }
+        pieces
     }
 
     /// The level whose promise is this return: the nearest, if none is.

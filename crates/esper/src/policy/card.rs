@@ -14,6 +14,7 @@ use crate::Registry;
 use crate::agent::{Agent, Remaining};
 use crate::condition::{Condition, Levels, Promise, Target, Told};
 use crate::error::{BoxedError, Error};
+use crate::onnx::FeedForward;
 use crate::settings::Settings;
 use crate::trajectories::Interface;
 
@@ -285,6 +286,11 @@ impl Policy {
         told: f64,
     ) -> Option<Vec<f32>> {
         self.network.distributions(&self.card, data, episodes, told)
+    }
+
+    /// The network as plain layers; `None` for policies whose network is no feed-forward one.
+    pub(crate) fn feed_forward(&self) -> Option<FeedForward> {
+        self.network.feed_forward()
     }
 
     /// Action values Q(s, ·) of some rows of observations, `[rows, actions]`; `None` for policies that do not know any.

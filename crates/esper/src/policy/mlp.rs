@@ -15,12 +15,13 @@ use serde::{Deserialize, Serialize};
 use super::{
     Loader, Network, Policy, PolicyCard, PolicyFile, PolicyKind, TrainingSet, column, floats,
 };
-use crate::agent::{Agent, Episodes};
+use crate::agent::{Agent, Choice, Episodes};
 use crate::condition::Target;
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::Context;
 use crate::methods::esper::TimeInput;
+use crate::onnx::FeedForward;
 use crate::settings::Section;
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Clock, Interface, StepRows};
@@ -238,6 +239,12 @@ impl Network for MlpNetwork {
         })
     }
 
+    fn feed_forward(&self) -> Option<FeedForward> {
+        let layers = self.mlp.to_dense_layers()?;
+        let clock = self.sizes.clock.map(Clock::longest);
+        Some(FeedForward { layers, is_told: true, clock, is_value: false })
+    }
+
     fn distributions(
         &self,
         card: &PolicyCard,
@@ -272,16 +279,14 @@ struct MlpAgent {
     episodes: Episodes,
 }
 
-impl Agent for MlpAgent {
-    fn begin(&mut self, place: usize, target: Target, seed: Seed) {
-        self.episodes.begin(place, self.card.told(target), seed);
-    }
-
-    fn act(
+impl MlpAgent {
+    fn choose(
         &mut self,
         observations: CellsRef<'_>,
         places: &[usize],
+        choice: Choice,
         actions: &mut Cells,
+        probabilities: Option<&mut Vec<f32>>,
     ) -> Result<(), Error> {
         let PolicyCard { interface, labels: Some(labels), .. } = &self.card else {
             return Err(Error::Acting("the policy knows nothing of labels".to_owned()));
@@ -293,7 +298,34 @@ impl Agent for MlpAgent {
         let (states, told) = (encode(&[seen], &self.device), column(asked, &self.device));
         let input = with_time(states, told, self.clock, &self.episodes.times(places)?);
         let outputs = floats(self.mlp.forward(input, &mut Noise::new(0)));
-        self.episodes.draw(&interface.action, &outputs, places, actions)
+        let head = &interface.action;
+        self.episodes.take(head, &outputs, places, choice, actions, probabilities)
+    }
+}
+
+impl Agent for MlpAgent {
+    fn begin(&mut self, place: usize, target: Target, seed: Seed) {
+        self.episodes.begin(place, self.card.told(target), seed);
+    }
+
+    fn act(
+        &mut self,
+        observations: CellsRef<'_>,
+        places: &[usize],
+        actions: &mut Cells,
+    ) -> Result<(), Error> {
+        self.choose(observations, places, Choice::Drawn, actions, None)
+    }
+
+    fn decide(
+        &mut self,
+        observations: CellsRef<'_>,
+        places: &[usize],
+        choice: Choice,
+        actions: &mut Cells,
+        probabilities: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        self.choose(observations, places, choice, actions, Some(probabilities))
     }
 
     fn reward(&mut self, place: usize, reward: f32) -> Result<(), Error> {

@@ -20,6 +20,7 @@ use crate::condition::Conditioned;
 use crate::error::Error;
 use crate::features::Scale;
 use crate::methods::Context;
+use crate::onnx::FeedForward;
 use crate::settings::Section;
 use crate::trajectories::Interface;
 
@@ -59,6 +60,11 @@ pub trait Network: Send + Sync {
         _episodes: &[usize],
         _told: f64,
     ) -> Option<Vec<f32>> {
+        None
+    }
+
+    /// The network as plain layers, for those that are feed-forward: what can be written as ONNX.
+    fn feed_forward(&self) -> Option<FeedForward> {
         None
     }
 
@@ -156,6 +162,11 @@ impl LabelInput {
     pub fn apply(&self, label: f64) -> f32 {
         let [lowest, highest] = self.range;
         self.scale.apply(label.max(lowest).min(highest))
+    }
+
+    /// How labels are standardised.
+    pub fn scale(&self) -> Scale {
+        self.scale
     }
 
     /// The lowest and the highest label that was trained on.

@@ -22,7 +22,7 @@ use super::{
     LabelInput, Loader, Network, Policy, PolicyCard, PolicyFile, PolicyKind, TrainingSet, column,
     floats,
 };
-use crate::agent::{Agent, Episodes};
+use crate::agent::{Agent, Choice, Episodes};
 use crate::condition::Target;
 use crate::error::Error;
 use crate::features::{Column, encode};
@@ -521,6 +521,37 @@ struct Group {
     members: Vec<(usize, usize)>,
 }
 
+impl TransformerAgent {
+    fn choose(
+        &mut self,
+        observations: CellsRef<'_>,
+        places: &[usize],
+        choice: Choice,
+        actions: &mut Cells,
+        probabilities: Option<&mut Vec<f32>>,
+    ) -> Result<(), Error> {
+        self.interface.check_places(observations, places, actions)?;
+        if places.is_empty() {
+            return Ok(());
+        }
+        let encoding = &self.interface.observation;
+        let seen = Column { encoding, cells: observations, rows: places };
+        let states = encode(&[seen], &self.device);
+        let outputs = self.outputs(states, places)?;
+        let before = actions.len();
+        let head = &self.interface.action;
+        let drawn = self.episodes.take(head, &outputs, places, choice, actions, probabilities);
+        if let Err(error) = drawn {
+            self.take_back(places);
+            return Err(error);
+        }
+        let mut chosen = Cells::empty(actions.cell_type());
+        chosen.extend_from(actions.view(), before..actions.len());
+        self.took(chosen.view(), places);
+        Ok(())
+    }
+}
+
 impl Agent for TransformerAgent {
     fn begin(&mut self, place: usize, target: Target, seed: Seed) {
         self.episodes.begin(place, self.card.told(target), seed);
@@ -533,24 +564,18 @@ impl Agent for TransformerAgent {
         places: &[usize],
         actions: &mut Cells,
     ) -> Result<(), Error> {
-        self.interface.check_places(observations, places, actions)?;
-        if places.is_empty() {
-            return Ok(());
-        }
-        let encoding = &self.interface.observation;
-        let seen = Column { encoding, cells: observations, rows: places };
-        let states = encode(&[seen], &self.device);
-        let outputs = self.outputs(states, places)?;
-        let before = actions.len();
-        let drawn = self.episodes.draw(&self.interface.action, &outputs, places, actions);
-        if let Err(error) = drawn {
-            self.take_back(places);
-            return Err(error);
-        }
-        let mut chosen = Cells::empty(actions.cell_type());
-        chosen.extend_from(actions.view(), before..actions.len());
-        self.took(chosen.view(), places);
-        Ok(())
+        self.choose(observations, places, Choice::Drawn, actions, None)
+    }
+
+    fn decide(
+        &mut self,
+        observations: CellsRef<'_>,
+        places: &[usize],
+        choice: Choice,
+        actions: &mut Cells,
+        probabilities: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        self.choose(observations, places, choice, actions, Some(probabilities))
     }
 
     fn reward(&mut self, place: usize, reward: f32) -> Result<(), Error> {

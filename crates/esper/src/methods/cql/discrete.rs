@@ -19,6 +19,7 @@ use crate::condition::{Target, Told};
 use crate::error::Error;
 use crate::features::{Column, encode};
 use crate::methods::{Context, Curve, Findings, Learned};
+use crate::onnx::FeedForward;
 use crate::policy::{Loader, Network, Policy, PolicyCard, PolicyFile, column, floats};
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
@@ -146,6 +147,11 @@ fn evaluate(
 }
 
 impl Network for QNetwork {
+    fn feed_forward(&self) -> Option<FeedForward> {
+        let layers = self.values.to_dense_layers()?;
+        Some(FeedForward { layers, is_told: false, clock: None, is_value: true })
+    }
+
     fn to_safetensors(&self, key: &str, text: &str) -> Vec<u8> {
         to_safetensors_with(&self.values, key, text)
     }
