@@ -242,7 +242,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["log"] => log(2_500, 0),
+        ["log"] => log(5_000, 0),
         ["log", patients] => log(patients.parse()?, 0),
         ["truth"] => truth(),
         ["try", run] => try_policy(run, 20_000)?,
