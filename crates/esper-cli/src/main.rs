@@ -11,7 +11,8 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use esper_nn::DeviceName;
 
 use commands::{
-    book, collect, completions, eval, expert, info, prove, report, reproduce, run, tasks, train,
+    book, collect, completions, eval, expert, export, info, prove, report, reproduce, run, tasks,
+    train,
 };
 use output::{Failure, Output};
 
@@ -66,6 +67,8 @@ enum Command {
     Collect(collect::Arguments),
     /// Describe a data set: sizes, returns, a histogram, and what looks wrong
     Info(info::Arguments),
+    /// Write a data set for other tools
+    Export(export::Arguments),
     /// Train a policy on a data set
     Train(train::Arguments),
     /// Ask a trained policy for returns, and see what it achieves
@@ -122,6 +125,7 @@ fn dispatch(arguments: Arguments, output: &Output) -> Result<(), Failure> {
         Command::Tasks => tasks::run(output),
         Command::Collect(arguments) => collect::run(&arguments, output),
         Command::Info(arguments) => info::run(&arguments, output),
+        Command::Export(arguments) => export::run(&arguments, output),
         Command::Train(arguments) => train::run(&arguments, output),
         Command::Eval(arguments) => eval::run(&arguments, output),
         Command::Run(arguments) => run::run(&arguments, output),

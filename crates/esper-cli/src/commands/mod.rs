@@ -5,6 +5,7 @@ pub(crate) mod collect;
 pub(crate) mod completions;
 pub(crate) mod eval;
 pub(crate) mod expert;
+pub(crate) mod export;
 pub(crate) mod info;
 mod parse;
 pub(crate) mod prove;
