@@ -356,3 +356,19 @@ fn info_reads_well() {
     let expected = include_str!("info_gambling.txt");
     assert_eq!(rest, expected, "got:\n{rest}");
 }
+
+#[test]
+fn a_data_set_is_exported_to_minari_and_comes_back() {
+    let folder = folder();
+    esper(folder.path(), &["collect", "gambling", "--steps", "200", "--seed", "7"]);
+    let export = ["export", "gambling.parquet", "--minari", "gambling-v1"];
+    let exported = json(&esper(folder.path(), &[&export[..], &["--json"]].concat()));
+    let data = esper_data::read(&folder.path().join("gambling.parquet")).unwrap();
+    assert_eq!(exported["dataset_id"], "gambling-v1");
+    assert_eq!(exported["steps"], data.steps());
+    let known = esper_data::read_known(&folder.path().join("gambling-v1")).unwrap().unwrap();
+    assert_eq!(known.data, data);
+    let again = esper(folder.path(), &export);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(stderr(&again).contains("already exists"), "{}", stderr(&again));
+}

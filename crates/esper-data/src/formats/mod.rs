@@ -7,6 +7,7 @@ mod arrow;
 mod d3rlpy;
 mod d4rl;
 mod hdf5;
+mod hdf5_writer;
 mod log;
 mod minari;
 mod numbers;
