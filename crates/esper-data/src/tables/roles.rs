@@ -77,6 +77,9 @@ const TIME: &[&str] = &[
     "datetime",
     "date",
     "turn",
+    "day",
+    "visit",
+    "round",
     "event_time",
     "step_index",
 ];
@@ -84,7 +87,6 @@ const ACTION: &[&str] = &[
     "action",
     "actions",
     "act",
-    "a",
     "decision",
     "decisions",
     "treatment",
@@ -454,17 +456,17 @@ impl Finder<'_> {
         kinds.dedup();
         kinds.sort_unstable();
         kinds.dedup();
-        match (families.as_slice(), kinds.len()) {
+        match (families.as_slice(), kinds.as_slice()) {
             ([], _) => {
                 Ok(left.into_iter().filter(|&at| self.columns[at].unreadable.is_none()).collect())
             }
-            (_, 2..) => Err(format!(
+            (_, [_, _, ..]) => Err(format!(
                 "which are the observation: {}? Say so with --observation",
                 self.words(&families)
             )),
             (all, _) if all.len() == left.len() => Ok(families),
             // `state` may be where somebody lives.
-            ([at], _) if self.columns[*at].list.is_none() => Err(format!(
+            ([at], [family]) if plain(&self.columns[*at].name) == *family => Err(format!(
                 "is `{}` the whole observation, or are all of {}? Say so with --observation",
                 self.columns[*at].name,
                 self.words(&left)

@@ -345,7 +345,7 @@ impl Surveyor<'_> {
             if let Some(&last) = finals.get(at) {
                 facts.join(found.facts[last].clone());
             }
-            match decide::observation(name, &facts, self.kind_of(slot)) {
+            match decide::observation(name, &facts, &found.facts[slot], self.kind_of(slot)) {
                 Ok(decision) => {
                     columns.push(report(slot, "observation", decision.says.clone()));
                     notes.extend(decision.notes.clone());
