@@ -305,7 +305,7 @@ impl Survey {
             .time
             .map_or("", |slot| self.table.columns()[self.slots.columns[slot]].name.as_str());
         let mut places: Vec<Place> = Vec::new();
-        let work = |chunk: &super::table::Chunk<'_>| {
+        let work = |chunk: &super::chunks::Chunk<'_>| {
             let mut found = Vec::new();
             let mut buffer = String::new();
             chunk.rows(|place, values| {
