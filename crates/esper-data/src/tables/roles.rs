@@ -243,15 +243,15 @@ impl Finder<'_> {
             action.iter().for_each(|&at| taken[at] = true);
         }
 
-        for at in 0..taken.len() {
+        for (at, taken) in taken.iter_mut().enumerate() {
             let name = plain(&self.columns[at].name);
             let is_index =
                 self.columns[at].name == PANDAS_INDEX || name.starts_with("__index_level_");
             let list = self.columns[at].list.as_deref().map(plain);
             let never = NEVER_SEEN.contains(&name.as_str())
                 || list.is_some_and(|list| NEVER_SEEN.contains(&list.as_str()));
-            if !taken[at] && (is_index || never) {
-                taken[at] = true;
+            if !*taken && (is_index || never) {
+                *taken = true;
                 ignored.push(at);
             }
         }

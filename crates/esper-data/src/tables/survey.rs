@@ -2,13 +2,14 @@
 
 use std::ops::ControlFlow;
 
+use super::chunks::Chunk;
 use super::decide::{self, Decision, Undecided};
 use super::encode::CellPlan;
 use super::episodes::Episodes;
 use super::facts::Facts;
 use super::mapping::{Kind, Mapping, RewardPer};
 use super::roles::{self, Roles};
-use super::table::{Chunk, Table, Watch};
+use super::table::{Table, Watch};
 use super::value::{Look, Value};
 use crate::builder::{MAX_BEHAVIOURS, TOO_MANY_BEHAVIOURS};
 use crate::dataset::Metadata;
