@@ -81,7 +81,7 @@ fn recognise_folder(folder: &Path) -> Result<Option<Known>, DataError> {
             read_hdf5(&file).map(Some).map_err(|error| error.in_file(&file))
         }
         Some(minari::Layout::Tables { folder, is_parquet, about }) => {
-            minari::read_tables(&folder, is_parquet, about).map(Some)
+            minari::read_tables(&folder, is_parquet, *about).map(Some)
         }
         None => read_parquet(&arrow::files(folder, "parquet")?),
     }
