@@ -14,14 +14,15 @@ use esper::policy::PolicyKind;
 use esper::run::{DataId, Plan, RunOptions};
 use esper::settings::{Config, Preset};
 use esper::{Monitor, Registry};
-use esper_data::{Dataset, DatasetWriter, Tally, write_json};
+use esper_data::{Dataset, DatasetWriter, Lock, Tally, write_json};
 use esper_nn::{Device, DeviceName, default_device};
 use esper_tasks::{CollectOptions, Collection, Replays, Task, share};
 
 use crate::error::EvalError;
 use crate::evaluate::{Ask, evaluate};
 use crate::results::{
-    Comparison, DatasetSummary, MethodResults, Results, RunResults, Scaling, ScalingEntry, run_name,
+    Comparison, DatasetSummary, MethodResults, Results, RunResults, Scaling, ScalingEntry,
+    read_json, run_name,
 };
 use crate::text::percent;
 
@@ -370,6 +371,7 @@ impl Resolved<'_> {
     fn run(&self, folder: &Path, observer: &dyn Observer) -> Result<Scaling, EvalError> {
         let new = !folder.exists();
         make_folder(folder)?;
+        let _lock = Lock::folder(folder)?;
         self.keep(folder)?;
         let data = self.data(folder, observer)?;
         let fractions = self.fractions.clone().unwrap_or_else(|| vec![1.0]);
@@ -559,8 +561,8 @@ impl Resolved<'_> {
         let (folder, summary) = plan.train_in(path, &part.data, &part.id, options, watched)?;
         let evaluated = path.join(EVALUATED);
         // Damaged, or of another version: it is evaluated again.
-        if let Some(kept) = fs::read(&evaluated).ok().and_then(|b| serde_json::from_slice(&b).ok())
-        {
+        let kept: Option<RunResults> = read_json(evaluated.clone()).ok();
+        if let Some(kept) = kept.filter(|kept| kept.seed == plan.seed && kept.check().is_ok()) {
             return Ok((kept, true));
         }
         let policy = folder.policy(registry, device)?;

@@ -1,14 +1,14 @@
 //! Several methods and seeds on one task: what is compared (`comparison.json`), and what came of it (`results.json`,
 //! `scaling.json`).
 
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs};
 
 use esper::Registry;
 use esper::condition::Condition;
 use esper::methods::{About, Curve, Findings};
 use esper::settings::Preset;
-use esper_data::Moments;
+use esper_data::{DataError, Moments, read_file};
 use esper_tasks::{ReferenceReturns, Task, task};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -169,6 +169,14 @@ impl RunResults {
         }
     }
 
+    /// Whether it makes sense; what was read from a file may not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.evaluation.sweep.is_empty() {
+            true => Err(format!("of seed {} nothing was asked for", self.seed)),
+            false => Ok(()),
+        }
+    }
+
     /// The standard error of the best return: that of the episodes of the best target.
     pub fn best_stderr(&self) -> Option<f64> {
         let best = self.evaluation.best_return;
@@ -283,13 +291,8 @@ impl fmt::Display for Again {
 #[non_exhaustive]
 pub enum ResultsError {
     /// It is not there, or cannot be opened.
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Unreadable(#[from] DataError),
     /// It holds something else.
     #[error("{} cannot be read: {source}; it may be of another version of esper", path.display())]
     Damaged {
@@ -298,16 +301,30 @@ pub enum ResultsError {
         /// Why.
         source: serde_json::Error,
     },
+    /// It can be read, but what it says cannot be.
+    #[error("{} makes no sense: {problem}; it may have been changed or damaged, and is made again where it came from", path.display())]
+    Senseless {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 /// Reads a JSON file.
 pub fn read_json<T: DeserializeOwned>(path: PathBuf) -> Result<T, ResultsError> {
-    match fs::read(&path) {
-        Err(source) => Err(ResultsError::Unreadable { path, source }),
-        Ok(bytes) => {
-            serde_json::from_slice(&bytes).map_err(|source| ResultsError::Damaged { path, source })
-        }
-    }
+    let bytes = read_file(&path)?;
+    serde_json::from_slice(&bytes).map_err(|source| ResultsError::Damaged { path, source })
+}
+
+/// Reads a JSON file and checks what it says.
+fn read_checked<T: DeserializeOwned>(
+    path: PathBuf,
+    check: impl Fn(&T) -> Result<(), String>,
+) -> Result<T, ResultsError> {
+    let read = read_json(path.clone())?;
+    check(&read).map_err(|problem| ResultsError::Senseless { path, problem })?;
+    Ok(read)
 }
 
 impl Comparison {
@@ -316,7 +333,19 @@ impl Comparison {
 
     /// What is compared in a folder.
     pub fn read(folder: &Path) -> Result<Self, ResultsError> {
-        read_json(folder.join(Self::FILE))
+        read_checked(folder.join(Self::FILE), Self::check)
+    }
+
+    /// Whether it makes sense; one that was read from a file may not.
+    fn check(&self) -> Result<(), String> {
+        match () {
+            () if self.seeds == 0 => Err("it has no seeds".to_owned()),
+            () if self.episodes == 0 => Err("it has no episodes".to_owned()),
+            () if self.fractions.as_ref().is_some_and(Vec::is_empty) => {
+                Err("it has no shares of the data".to_owned())
+            }
+            () => Ok(()),
+        }
     }
 
     /// What makes it again: a command, or if the program cannot know of what was compared, words for the library call.
@@ -412,7 +441,21 @@ impl Results {
 
     /// The results in a folder.
     pub fn read(folder: &Path) -> Result<Self, ResultsError> {
-        read_json(folder.join(Self::FILE))
+        read_checked(folder.join(Self::FILE), Self::check)
+    }
+
+    /// Whether they make sense; what was read from a file may not.
+    fn check(&self) -> Result<(), String> {
+        if self.methods.is_empty() {
+            return Err("it has no methods".to_owned());
+        }
+        self.methods.iter().try_for_each(|method| {
+            let of = |problem: String| format!("{}: {problem}", method.method);
+            if method.runs.is_empty() {
+                return Err(of("it has no runs".to_owned()));
+            }
+            method.runs.iter().try_for_each(RunResults::check).map_err(of)
+        })
     }
 }
 
@@ -422,7 +465,10 @@ impl Scaling {
 
     /// What is in a folder.
     pub fn read(folder: &Path) -> Result<Self, ResultsError> {
-        read_json(folder.join(Self::FILE))
+        read_checked(folder.join(Self::FILE), |scaling: &Self| match &scaling.fractions[..] {
+            [] => Err("it has no shares of the data".to_owned()),
+            entries => entries.iter().try_for_each(|entry| entry.results.check()),
+        })
     }
 }
 
