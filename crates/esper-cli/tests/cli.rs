@@ -204,7 +204,7 @@ fn wrong_use_is_explained() {
         (&["collect", "gambling", "--fraction", "0"], 2, "not a share"),
         (&["collect", "gambling", "--fraction", "101%"], 2, "not a share"),
         (&["collect", "gambling", "--fraction", "nan"], 2, "not a share"),
-        (&["collect", "twenty48", "--expert", "missing"], 2, "cannot read missing"),
+        (&["collect", "twenty48", "--expert", "missing"], 2, "missing: No such file"),
         (&["collect", "twenty48", "--expert", "text.parquet"], 2, "no expert for the task"),
         (&["expert", "chess"], 2, "there are gambling, connect-four, twenty48"),
         (&["expert", "twenty48", "--until", "often"], 2, "--until"),

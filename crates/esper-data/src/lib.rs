@@ -34,8 +34,8 @@ pub use draw::{LOG_DEVIATIONS, draw_softmax, draw_squashed, draw_weighted, index
 pub use error::DataError;
 pub use fields::{Field, FieldKind, Fields, SECONDS_OF_A_DAY, Word, parse_date, parse_truth};
 pub use file::{
-    Checksums, DatasetWriter, Header, LabelColumns, PendingFile, StepLabels, panics_are_caught,
-    read, write_file, write_json,
+    Checksums, DatasetWriter, Header, LabelColumns, Lock, PendingFile, StepLabels, clean_folder,
+    panics_are_caught, read, read_file, read_text, write_file, write_json,
 };
 pub use formats::{Known, read_known, write_minari};
 pub use names::check_name;

@@ -64,5 +64,5 @@ mod trajectories;
 
 pub use error::Error;
 pub use registry::Registry;
-pub use training::{Checkpoint, Monitor, RECORD_EVERY, Unwatched};
+pub use training::{Checkpoint, Monitor, RECORD_EVERY, Unwatched, unfit_checkpoint};
 pub use trajectories::{FEWEST_EPISODES, Interface, Split, StepRows};

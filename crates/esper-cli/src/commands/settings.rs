@@ -80,8 +80,6 @@ impl Settings {
     /// The TOML file, if there is one.
     pub(super) fn document(&self) -> Result<Option<String>, Failure> {
         let Some(path) = &self.config else { return Ok(None) };
-        let text = std::fs::read_to_string(path);
-        text.map(Some)
-            .map_err(|error| Failure::misuse(format!("cannot read {}: {error}", path.display())))
+        esper_data::read_text(path).map(Some).map_err(Failure::misuse)
     }
 }

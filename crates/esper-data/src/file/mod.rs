@@ -18,8 +18,10 @@ mod arrays;
 mod checksum;
 mod labels;
 mod lists;
+mod lock;
 mod pending;
 mod read;
+mod regular;
 mod source;
 mod write;
 
@@ -34,9 +36,11 @@ use crate::space::Space;
 
 pub use checksum::Checksums;
 pub use labels::{LabelColumns, StepLabels};
-pub use pending::{PendingFile, write_file, write_json};
+pub use lock::Lock;
+pub use pending::{PendingFile, clean_folder, write_file, write_json};
 pub(crate) use read::is_native;
 pub use read::read;
+pub use regular::{read_file, read_text};
 pub use source::panics_are_caught;
 pub use write::DatasetWriter;
 

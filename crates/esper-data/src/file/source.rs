@@ -17,6 +17,7 @@ use rayon::prelude::*;
 
 use super::arrays::{Problem, first_null};
 use super::lists::Lists;
+use super::regular::open_file;
 use crate::cells::Cells;
 use crate::error::DataError;
 
@@ -32,12 +33,8 @@ pub(crate) struct ParquetSource<'a> {
 impl<'a> ParquetSource<'a> {
     /// Opens a file and reads its footer.
     pub(crate) fn open(path: &'a Path) -> Result<Self, DataError> {
-        let io = |source| DataError::io(path, source);
-        let file = File::open(path).map_err(io)?;
-        let metadata = file.metadata().map_err(io)?;
-        if metadata.is_dir() {
-            return Err(io(std::io::ErrorKind::IsADirectory.into()));
-        }
+        let file = open_file(path)?;
+        let metadata = file.metadata().map_err(|source| DataError::io(path, source))?;
         let load = || {
             ArrowReaderMetadata::load(&file, Default::default())
                 .map_err(|error| not_parquet(path, error))
@@ -111,7 +108,7 @@ impl<'a> ParquetSource<'a> {
 
     /// A file of its own for every thread: clones of one would share a single position.
     fn file(&self) -> Result<File, DataError> {
-        File::open(self.path).map_err(|source| DataError::io(self.path, source))
+        open_file(self.path)
     }
 
     fn read_group<P>(

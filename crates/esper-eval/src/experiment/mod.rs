@@ -5,7 +5,6 @@
 
 mod resolved;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use self::resolved::Resolved;
 use crate::comparison::Comparison;
 use crate::error::EvalError;
 use crate::observer::Observer;
-use crate::results::{Results, RunResults, Scaling};
+use crate::results::{Results, RunResults, Scaling, read_json};
 use crate::source::Source;
 use crate::text::percent;
 
@@ -93,7 +92,7 @@ const EVALUATED: &str = "evaluated.json";
 /// What the run of an experiment achieved, if it is one and complete.
 pub fn evaluated(run: &Path) -> Option<RunResults> {
     // Damaged, or of another version: it is as if it were not there.
-    serde_json::from_slice(&fs::read(run.join(EVALUATED)).ok()?).ok()
+    read_json(run.join(EVALUATED)).ok().filter(|kept: &RunResults| kept.check().is_ok())
 }
 
 impl Experiment {

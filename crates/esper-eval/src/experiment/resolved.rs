@@ -10,7 +10,7 @@ use esper::Monitor;
 use esper::methods::Method;
 use esper::run::{DataId, Plan, RunOptions};
 use esper::settings::{Config, General};
-use esper_data::{Dataset, DatasetWriter, write_json};
+use esper_data::{Dataset, DatasetWriter, Lock, write_json};
 use esper_nn::DeviceName;
 use esper_tasks::{Collection, Task, share};
 
@@ -77,6 +77,7 @@ impl Resolved<'_> {
     pub(super) fn run(&self, folder: &Path, observer: &dyn Observer) -> Result<Scaling, EvalError> {
         let new = !folder.exists();
         make_folder(folder)?;
+        let _lock = Lock::folder(folder)?;
         self.keep(folder)?;
         let data = self.data(folder, observer)?;
         let fractions = self.fractions.clone().unwrap_or_else(|| vec![1.0]);
@@ -280,7 +281,7 @@ impl Resolved<'_> {
         let Experiment { registry, device, resume, tensorboard, .. } = self.asked;
         let options = RunOptions { resume: *resume, tensorboard: *tensorboard };
         let (folder, summary) = plan.train_in(path, &part.data, &part.id, options, watched)?;
-        if let Some(kept) = evaluated(path) {
+        if let Some(kept) = evaluated(path).filter(|kept| kept.seed == plan.seed) {
             return Ok((kept, true));
         }
         let evaluation = match self.world {

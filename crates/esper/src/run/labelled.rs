@@ -117,7 +117,41 @@ impl Labelled {
     }
 }
 
+impl Labelled {
+    /// Whether it makes sense; one that was read from a file may not.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.first.check().map_err(|problem| format!("labels of first steps: {problem}"))?;
+        self.all.check().map_err(|problem| format!("labels of all steps: {problem}"))?;
+        if self.behaviours.is_empty() {
+            return Err("it has no behaviours, not even one without a name".to_owned());
+        }
+        let uneven = |cluster: &&ClusterUse| cluster.behaviours.len() != self.behaviours.len();
+        match self.clusters.iter().find(uneven) {
+            None => Ok(()),
+            Some(cluster) => Err(format!(
+                "a cluster has the shares of {} behaviours, and there are {}",
+                cluster.behaviours.len(),
+                self.behaviours.len()
+            )),
+        }
+    }
+}
+
 impl Histogram {
+    /// Whether it makes sense; one that was read from a file may not.
+    fn check(&self) -> Result<(), String> {
+        match !self.counts.is_empty() && self.low < self.high && (self.high - self.low).is_finite()
+        {
+            true => Ok(()),
+            false => Err(format!(
+                "a histogram of {} bins from {} to {}",
+                self.counts.len(),
+                self.low,
+                self.high
+            )),
+        }
+    }
+
     fn of(values: impl Iterator<Item = f64>, [low, high]: [f64; 2]) -> Self {
         let mut counts = vec![0; BINS];
         for value in values {

@@ -242,4 +242,8 @@ impl Monitor for InFolder<'_> {
     fn load_checkpoint(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
         self.folder.load_checkpoint(phase)
     }
+
+    fn checkpoint_name(&self, phase: &str) -> String {
+        self.folder.checkpoint_name(phase)
+    }
 }
