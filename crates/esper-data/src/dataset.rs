@@ -266,6 +266,11 @@ impl Dataset {
         self.episode_steps(episode).len()
     }
 
+    /// The number of steps of the longest episode.
+    pub fn longest(&self) -> usize {
+        (0..self.episodes).map(|episode| self.length(episode)).max().unwrap_or(0)
+    }
+
     /// How one episode ended.
     pub fn end(&self, episode: usize) -> End {
         self.columns.ends[self.source(episode)]

@@ -33,7 +33,7 @@ pub use file::{
 };
 pub use names::check_name;
 pub use numbers::Moments;
-pub use packed::PackedBatch;
+pub use packed::{PackedBatch, Window};
 pub use seed::{Rng, Seed};
 pub use space::{CellError, MAX_CATEGORIES, MAX_CELLS, Space};
 pub use statistics::{

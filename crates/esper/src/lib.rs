@@ -51,6 +51,7 @@ mod error;
 pub mod features;
 #[cfg(test)]
 mod fixtures;
+pub mod memory;
 pub mod methods;
 pub mod policy;
 mod registry;
@@ -58,6 +59,7 @@ pub mod run;
 pub mod settings;
 pub mod training;
 mod trajectories;
+mod windows;
 
 pub use error::Error;
 pub use registry::Registry;

@@ -1,7 +1,7 @@
 //! Batches of whole trajectories as tensors, and which of them are held out.
 
 use burn::tensor::{Tensor, TensorData};
-use esper_data::{Cells, CellsRef, Dataset, Fields, PackedBatch, Rng, Seed, Space};
+use esper_data::{Cells, CellsRef, Dataset, Fields, PackedBatch, Rng, Seed, Space, Window};
 use esper_nn::{Device, RowsIn};
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -113,12 +113,20 @@ pub struct StepRows {
 impl StepRows {
     /// All steps of some episodes, one episode after the other.
     pub fn of_episodes(data: &Dataset, episodes: &[usize]) -> Self {
+        let whole = |&episode: &usize| Window::whole(data, episode);
+        Self::of_windows(data, episodes.iter().map(whole))
+    }
+
+    /// The steps of some parts of episodes, one after the other.
+    pub(crate) fn of_windows(data: &Dataset, windows: impl Iterator<Item = Window>) -> Self {
         let mut rows = StepRows::default();
-        for &episode in episodes {
-            let observations = data.episode_observations(episode);
-            rows.steps.extend(data.episode_steps(episode));
-            rows.observations.extend(observations.start..observations.end - 1);
-            rows.times.extend(0..data.length(episode) as u32);
+        for window in windows {
+            let Window { episode, start, length } = window;
+            let step = data.episode_steps(episode).start + start;
+            let observation = data.episode_observations(episode).start + start;
+            rows.steps.extend(step..step + length);
+            rows.observations.extend(observation..observation + length);
+            rows.times.extend(start as u32..window.end() as u32);
         }
         rows
     }
@@ -156,8 +164,7 @@ impl Clock {
 
     /// The clock of a data set.
     pub(crate) fn of(data: &Dataset) -> Self {
-        let longest = (0..data.episodes()).map(|episode| data.length(episode)).max();
-        Clock { longest: longest.unwrap_or(1) as f32 }
+        Clock { longest: data.longest().max(1) as f32 }
     }
 
     /// Whether time matters in a data set: episodes are cut while the world would have gone on, so that what is left to be
@@ -175,7 +182,7 @@ impl Clock {
     }
 }
 
-/// Whole trajectories, packed by time, longest first.
+/// Whole trajectories, or windows of them, packed by time, longest first.
 pub(crate) struct Trajectories {
     pub(crate) packed: PackedBatch,
     pub(crate) states: RowsIn,
@@ -189,16 +196,15 @@ impl Trajectories {
     pub(crate) fn new(
         data: &Dataset,
         interface: &Interface,
-        episodes: &[usize],
+        windows: &[Window],
         device: &Device,
     ) -> Self {
         let mut packed = PackedBatch::new();
-        packed.fill(data, episodes);
-        let times = packed.batch_sizes().iter().enumerate();
+        packed.fill_windows(data, windows);
         let rows = StepRows {
             steps: packed.step_rows().to_vec(),
             observations: packed.observation_rows().to_vec(),
-            times: times.flat_map(|(time, &size)| std::iter::repeat_n(time as u32, size)).collect(),
+            times: Vec::new(),
         };
         let next: Vec<usize> = rows.observations.iter().map(|row| row + 1).collect();
         let following = interface.observation.dense(data.observations().view(), &next, device);
@@ -215,7 +221,7 @@ impl Trajectories {
         self.packed.offsets()
     }
 
-    /// For every row the row of a step drawn uniformly from 0..=t of the same trajectory.
+    /// For every row the row of a step drawn uniformly from 0..=t of the same trajectory; of a window, from those in it.
     pub(crate) fn past(&self, rng: &mut Rng) -> Vec<u32> {
         let offsets = self.offsets();
         let mut rows = Vec::with_capacity(self.packed.rows());
@@ -223,6 +229,19 @@ impl Trajectories {
             rows.extend((0..size).map(|at| (offsets[rng.random_range(0..=time)] + at) as u32));
         }
         rows
+    }
+
+    /// For every row a step row drawn uniformly from 0..=t of the same trajectory, whether it is in the batch or not.
+    pub(crate) fn past_steps(&self, rng: &mut Rng) -> Vec<usize> {
+        let (windows, mut steps) = (self.packed.windows(), self.packed.step_rows().to_vec());
+        let offsets = self.offsets().windows(2).enumerate();
+        for (time, bounds) in offsets {
+            for (step, window) in steps[bounds[0]..bounds[1]].iter_mut().zip(windows) {
+                let time = window.start + time;
+                *step = *step - time + rng.random_range(0..=time);
+            }
+        }
+        steps
     }
 }
 

@@ -18,6 +18,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
+use super::levels::Starts;
 use super::promises::LEVELS;
 use crate::error::Error;
 use crate::features::{Column, encode};
@@ -74,13 +75,13 @@ const LOGGED: usize = LEVELS.len();
 
 /// Whether values can be had of episodes like these.
 pub(crate) fn is_short(data: &Dataset) -> bool {
-    (0..data.episodes()).all(|episode| data.length(episode) <= LONGEST)
+    data.longest() <= LONGEST
 }
 
 /// What a policy is worth, told each of [`LEVELS`].
-pub(super) struct Evaluated {
-    /// Features of the starts that were looked at.
-    pub(super) starts: Vec<Vec<f32>>,
+pub(super) struct Evaluated<'a> {
+    /// The starts that were looked at.
+    pub(super) starts: Starts<'a>,
     /// By model, level and start.
     values: Vec<f64>,
     models: usize,
@@ -88,11 +89,11 @@ pub(super) struct Evaluated {
     counts: Vec<u32>,
 }
 
-impl Evaluated {
+impl<'a> Evaluated<'a> {
     /// Evaluates a policy; `None` where it cannot be, or labels are to be taken.
     pub(super) fn of(
         policy: &Policy,
-        context: &Context<'_>,
+        context: &Context<'a>,
         episodes: &[usize],
     ) -> Result<Option<Self>, Error> {
         let config = context.config.get::<PromiseConfig>()?;
@@ -108,7 +109,7 @@ impl Evaluated {
         let episodes = some_episodes(context.data, episodes, seed.named("episodes"));
         let Some(log) = Log::new(policy, context, &episodes) else { return Ok(None) };
         let mut evaluated = Evaluated {
-            starts: log.start_features(context),
+            starts: log.starts(context),
             values: Vec::new(),
             models: config.models,
             counts: Vec::new(),
@@ -236,12 +237,10 @@ impl Log {
         self.first.len() - 1
     }
 
-    fn start_features(&self, context: &Context<'_>) -> Vec<Vec<f32>> {
+    fn starts<'a>(&self, context: &Context<'a>) -> Starts<'a> {
         let starts = self.first[..self.episodes()].iter();
-        let features = |&at: &usize| {
-            context.interface.observation.features(context.data, self.rows.observations[at])
-        };
-        starts.map(features).collect()
+        let rows = starts.map(|&at| self.rows.observations[at]).collect();
+        Starts::of_rows(context.data, &context.interface.observation, rows)
     }
 }
 

@@ -176,11 +176,7 @@ impl Conditioned {
         let Context { data, interface, split, discount, .. } = *context;
         let first = |&episode: &usize| f64::from(labels[data.episode_steps(episode).start]);
         let first_labels: Vec<f64> = episodes.iter().map(first).collect();
-        let encoding = &interface.observation;
-        let starts: Vec<Vec<f32>> = episodes
-            .iter()
-            .map(|&episode| encoding.features(data, data.episode_observations(episode).start))
-            .collect();
+        let starts = levels::Starts::of_episodes(data, &interface.observation, episodes);
         let seed = context.seed.named("levels");
         let (start_levels, ranks) = StartLevels::of(&starts, &first_labels, seed);
         let (mut low, mut high) = (vec![0.0; data.rows()], vec![0.0; data.rows()]);

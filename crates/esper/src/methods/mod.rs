@@ -19,6 +19,7 @@ use esper_nn::Device;
 use self::esper::Clusters;
 use crate::condition::{Condition, Conditioned, Promise};
 use crate::error::Error;
+use crate::memory::Widths;
 use crate::policy::{Loader, Policy, PolicyKind, PolicyOrigin, Support, TrainingSet};
 use crate::settings::{Config, General, Section};
 use crate::training::Monitor;
@@ -105,6 +106,12 @@ pub trait Method: Send + Sync {
         Ok(())
     }
 
+    /// Bytes that it takes because of how many features there are ([`memory`](crate::memory)): of weights, and of batches. Too many are
+    /// refused before anything is begun.
+    fn memory(&self, _widths: &Widths, _config: &Config) -> Result<u64, Error> {
+        Ok(0)
+    }
+
     /// Learns.
     fn learn(&self, context: &Context<'_>) -> Result<Learned, Error>;
 }
@@ -148,6 +155,11 @@ pub trait Relabel: Send + Sync {
         Ok(())
     }
 
+    /// Bytes that it takes because of how many features there are; see [`Method::memory`].
+    fn memory(&self, _widths: &Widths, _config: &Config) -> Result<u64, Error> {
+        Ok(0)
+    }
+
     /// Labels every step.
     fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error>;
 }
@@ -180,6 +192,10 @@ impl<R: Relabel> Method for R {
 
     fn check(&self, data: &Dataset, config: &Config) -> Result<(), Error> {
         Relabel::check(self, data, config)
+    }
+
+    fn memory(&self, widths: &Widths, config: &Config) -> Result<u64, Error> {
+        Relabel::memory(self, widths, config)
     }
 
     fn learn(&self, context: &Context<'_>) -> Result<Learned, Error> {

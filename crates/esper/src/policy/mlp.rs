@@ -19,9 +19,10 @@ use crate::agent::{Agent, Episodes};
 use crate::condition::Target;
 use crate::error::Error;
 use crate::features::{Column, encode};
+use crate::memory::{self, Widths};
 use crate::methods::Context;
 use crate::methods::esper::TimeInput;
-use crate::settings::Section;
+use crate::settings::{Config, Section};
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Clock, Interface, StepRows};
 
@@ -88,6 +89,13 @@ impl PolicyKind for MlpKind {
 
     fn loader(&self) -> Loader {
         Loader { kind: NAME, load }
+    }
+
+    fn memory(&self, widths: &Widths, config: &Config) -> Result<u64, Error> {
+        let MlpPolicyConfig { hidden, batch, .. } = config.get()?;
+        // What is put out, its gradient, and what the loss makes of it.
+        let outputs = memory::rows(3, batch as u64, widths.action);
+        Ok(memory::weights(widths.both(), hidden).saturating_add(outputs))
     }
 
     fn train(&self, set: &TrainingSet<'_>, context: &Context<'_>) -> Result<Policy, Error> {

@@ -17,8 +17,9 @@ use crate::agent::Agent;
 use crate::condition::Conditioned;
 use crate::error::Error;
 use crate::features::Scale;
+use crate::memory::Widths;
 use crate::methods::Context;
-use crate::settings::Section;
+use crate::settings::{Config, Section};
 use crate::trajectories::Interface;
 
 /// A kind of policy that is trained on labels.
@@ -34,6 +35,12 @@ pub trait PolicyKind: Send + Sync {
 
     /// How it is loaded.
     fn loader(&self) -> Loader;
+
+    /// Bytes that it takes because of how many features there are; see
+    /// [`Method::memory`](crate::methods::Method::memory).
+    fn memory(&self, _widths: &Widths, _config: &Config) -> Result<u64, Error> {
+        Ok(0)
+    }
 
     /// Learns to do what was done, given the label it was done under.
     fn train(&self, set: &TrainingSet<'_>, context: &Context<'_>) -> Result<Policy, Error>;

@@ -26,8 +26,9 @@ use crate::agent::{Agent, Episodes};
 use crate::condition::Target;
 use crate::error::Error;
 use crate::features::{Column, encode};
+use crate::memory::{self, Widths};
 use crate::methods::Context;
-use crate::settings::Section;
+use crate::settings::{Config, Section};
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, StepRows};
 
@@ -107,6 +108,14 @@ impl PolicyKind for TransformerKind {
 
     fn loader(&self) -> Loader {
         Loader { kind: NAME, load }
+    }
+
+    fn memory(&self, widths: &Widths, config: &Config) -> Result<u64, Error> {
+        let TransformerPolicyConfig { width, batch, context, .. } = config.get()?;
+        // Embeddings of observations and actions, the head; what is put out, its gradient, and what the loss makes of it.
+        let layers = widths.both().saturating_add(widths.action);
+        let outputs = memory::rows(3, (batch * context) as u64, widths.action);
+        Ok(memory::weights(layers, width).saturating_add(outputs))
     }
 
     fn train(&self, set: &TrainingSet<'_>, context: &Context<'_>) -> Result<Policy, Error> {
@@ -189,8 +198,7 @@ impl Blank {
 impl TrainingSet<'_> {
     /// The times that get an embedding of their own.
     fn times(&self) -> usize {
-        let longest = (0..self.data.episodes()).map(|episode| self.data.length(episode)).max();
-        longest.unwrap_or(1).min(MOST_TIMES)
+        self.data.longest().clamp(1, MOST_TIMES)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::methods::Context;
 use crate::policy::floats;
 use crate::trajectories::Trajectories;
+use crate::windows::batches;
 
 /// For every step the probabilities of its clusters, to within 1/255.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct Clusters {
     probabilities: Vec<u8>,
 }
 
-/// Steps that go through the network at once; whole episodes of them.
+/// Steps that go through the network at once: whole episodes of them, or windows of longer ones.
 pub(super) const STEPS_AT_ONCE: usize = 16_384;
 
 impl Clusters {
@@ -60,18 +61,24 @@ impl Clusters {
             if monitor.stop() {
                 return Err(Error::Stopped);
             }
-            let batch = Trajectories::new(data, interface, episodes, device);
-            let rows = alone(|| floats(model.probabilities(&batch)));
-            let mut kept = probabilities.lock().unwrap_or_else(PoisonError::into_inner);
-            let (kept, done) = &mut *kept;
-            for (row, &step) in rows.chunks_exact(width).zip(batch.packed.step_rows()) {
-                let kept = &mut kept[step * width..(step + 1) * width];
-                for (kept, &probability) in kept.iter_mut().zip(row) {
-                    *kept = (probability * 255.0).round() as u8;
+            // The memory runs backwards: what comes last is first.
+            let mut after = None;
+            for windows in batches(data, episodes, STEPS_AT_ONCE).iter().rev() {
+                let batch = Trajectories::new(data, interface, windows, device);
+                let (rows, state) = alone(|| model.probabilities(&batch, after.take()));
+                after = Some(state);
+                let rows = floats(rows);
+                let mut kept = probabilities.lock().unwrap_or_else(PoisonError::into_inner);
+                let (kept, done) = &mut *kept;
+                for (row, &step) in rows.chunks_exact(width).zip(batch.packed.step_rows()) {
+                    let kept = &mut kept[step * width..(step + 1) * width];
+                    for (kept, &probability) in kept.iter_mut().zip(row) {
+                        *kept = (probability * 255.0).round() as u8;
+                    }
                 }
+                *done += batch.packed.rows();
+                monitor.progress("assign", *done, data.steps());
             }
-            *done += batch.packed.rows();
-            monitor.progress("assign", *done, data.steps());
             Ok(())
         })?;
         let (probabilities, _) = probabilities.into_inner().unwrap_or_else(PoisonError::into_inner);

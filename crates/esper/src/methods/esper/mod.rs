@@ -31,7 +31,8 @@ use self::returns::ReturnPredictor;
 use self::settings::EsperConfig;
 use super::{About, Context, Curve, Findings, Labels, Relabel};
 use crate::error::Error;
-use crate::settings::Section;
+use crate::memory::Widths;
+use crate::settings::{Config, Section};
 
 /// The relabeller of the paper.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,6 +55,10 @@ impl Relabel for Esper {
 
     fn phases(&self) -> Vec<&'static str> {
         vec!["luck", "cluster", "assign", "leakage", "returns", "label"]
+    }
+
+    fn memory(&self, widths: &Widths, config: &Config) -> Result<u64, Error> {
+        Ok(EsperConfig::of(config)?.memory(widths))
     }
 
     fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error> {
@@ -169,8 +174,8 @@ impl Tried {
         let attempt = clustering.attempt;
         let returns = context.returns_to_go();
         let phase = phase_of("returns", attempt);
-        let predictor =
-            ReturnPredictor::train(context, &config.returns, &clusters, &returns, &phase)?;
+        let sizes = (&config.returns, config.cluster.truncate);
+        let predictor = ReturnPredictor::train(context, sizes, &clusters, &returns, &phase)?;
         let values = predictor.label(context, &clusters, config.returns.samples)?;
         let luck = luck.map(|luck| luck.in_labels(&values, context));
         let clean = luck.map_or(clustering.clean, |luck: LuckInLabels| {

@@ -19,6 +19,7 @@ use crate::features::Scale;
 use crate::methods::Context;
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Clock, StepRows};
+use crate::windows::{Windows, batches};
 
 /// `f(I, s_t, a_t)`, in units of its scale.
 pub(crate) struct ReturnPredictor {
@@ -30,14 +31,14 @@ pub(crate) struct ReturnPredictor {
     clock: Option<Clock>,
 }
 
-/// Steps that are labelled at once; whole episodes of them.
+/// Steps that are labelled at once: whole episodes of them, or parts of longer ones.
 const STEPS_AT_ONCE: usize = 2_048;
 
 impl ReturnPredictor {
     /// Learns the average returns of clusters that do not change any more.
     pub(crate) fn train(
         context: &Context<'_>,
-        config: &ReturnsConfig,
+        (config, truncate): (&ReturnsConfig, usize),
         clusters: &Clusters,
         returns: &[f32],
         phase: &str,
@@ -68,6 +69,7 @@ impl ReturnPredictor {
             scale,
             clock,
             batch: config.batch,
+            windows: Windows::of(context.data, truncate, config.hidden),
             device,
             seed,
             mlp: Trained::new(mlp, &optimizer, config.learning_rate),
@@ -97,8 +99,13 @@ impl ReturnPredictor {
             }
             let steps = StepRows::of_episodes(data, episodes);
             let mut rng = context.seed.named("label").indexed(part as u64).rng();
-            let labels =
-                alone(|| self.label_steps(&mlp, context, clusters, (&steps, samples), &mut rng));
+            let mut labels = Vec::with_capacity(steps.steps.len());
+            for windows in batches(data, episodes, STEPS_AT_ONCE) {
+                let some = StepRows::of_windows(data, windows.into_iter());
+                labels.extend(alone(|| {
+                    self.label_steps(&mlp, context, clusters, (&some, samples), &mut rng)
+                }));
+            }
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             *done += steps.steps.len();
             context.monitor.progress("label", *done, data.steps());
@@ -170,6 +177,7 @@ struct Regression<'a> {
     scale: Scale,
     clock: Option<Clock>,
     batch: usize,
+    windows: Windows,
     device: Device,
     seed: Seed,
     mlp: Trained<Mlp>,
@@ -180,7 +188,8 @@ impl Learner for Regression<'_> {
         let Context { data, split, .. } = *self.context;
         let seed = self.seed.indexed(step as u64);
         let mut rng = seed.rng();
-        let rows = StepRows::of_episodes(data, &split.draw(self.batch, &mut rng));
+        let windows = self.windows.draw_steps(data, split, self.batch, &mut rng, seed);
+        let rows = StepRows::of_windows(data, windows.into_iter());
         let (mut ends, mut columns) = (Vec::new(), Vec::new());
         for &step in &rows.steps {
             self.clusters.draw(step, &mut rng, &mut columns);
