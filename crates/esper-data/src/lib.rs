@@ -17,6 +17,7 @@ mod file;
 mod names;
 mod numbers;
 mod packed;
+mod scratch;
 mod seed;
 mod space;
 mod statistics;
@@ -29,11 +30,12 @@ pub use error::DataError;
 pub use fields::{Field, FieldKind, Fields, SECONDS_OF_A_DAY, Word, parse_date, parse_truth};
 pub use file::{
     Checksums, DatasetWriter, Header, LabelColumns, PendingFile, StepLabels, panics_are_caught,
-    read, write_file, write_json,
+    read, read_header, read_on_disk, write_file, write_json,
 };
 pub use names::check_name;
 pub use numbers::Moments;
 pub use packed::{PackedBatch, Window};
+pub use scratch::{ByteColumn, Scratch};
 pub use seed::{Rng, Seed};
 pub use space::{CellError, MAX_CATEGORIES, MAX_CELLS, Space};
 pub use statistics::{

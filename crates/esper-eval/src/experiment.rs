@@ -50,6 +50,7 @@ pub struct Experiment {
     device: Device,
     resume: bool,
     tensorboard: bool,
+    memory: Option<u64>,
     /// What tells its runs from those of other experiments, in front of their names; may be empty.
     prefix: String,
     // What was asked for, if anything was.
@@ -141,6 +142,7 @@ impl Experiment {
             device: default_device(),
             resume: false,
             tensorboard: false,
+            memory: None,
             prefix: String::new(),
             methods: None,
             labels: None,
@@ -251,6 +253,11 @@ impl Experiment {
     /// Whether runs also write event files for TensorBoard.
     pub fn with_tensorboard(self, tensorboard: bool) -> Self {
         Experiment { tensorboard, ..self }
+    }
+
+    /// The most bytes of memory that all of it may take; data that is larger stays on disk.
+    pub fn with_memory(self, memory: Option<u64>) -> Self {
+        Experiment { memory, ..self }
     }
 
     /// What tells its runs from those of other experiments, in front of their names.
@@ -444,7 +451,10 @@ impl Resolved<'_> {
             collection.run(|part| writer.write(&part), watch)?;
             writer.finish()?;
         }
-        let data = esper_data::read(&path)?;
+        let data = match self.asked.memory {
+            Some(limit) => esper::memory::read_within(&path, limit, folder)?,
+            None => esper_data::read(&path)?,
+        };
         match collection.is_of(&data) {
             true => Ok(data),
             false => Err(EvalError::OtherData(path)),
@@ -468,6 +478,9 @@ impl Resolved<'_> {
     /// What is to be done on a part.
     fn entries<'a>(&self, part: &'a Part) -> Vec<Entry<'a>> {
         let Experiment { policy, device, prefix, seeds, first_seed, .. } = self.asked;
+        // Runs go on side by side: each has its share.
+        let beside = rayon::current_num_threads().min(self.methods.len() * *seeds as usize).max(1);
+        let memory = self.asked.memory.map(|memory| memory / beside as u64);
         let share = match self.fractions {
             Some(_) => format!("{} of the data, ", percent(part.fraction)),
             None => String::new(),
@@ -475,7 +488,8 @@ impl Resolved<'_> {
         let entry = |method: &Arc<dyn Method>, seed: u64| {
             let plan = Plan::of(method.clone(), policy.clone(), self.config.clone())
                 .with_seed(seed)
-                .with_device(device.clone());
+                .with_device(device.clone())
+                .with_memory(memory);
             let name = plan.about().name;
             Entry {
                 path: part.folder.join(run_name(&name, plan.policy_name(), seed)),

@@ -26,7 +26,11 @@ pub struct Scale {
 impl Scale {
     /// The scale of some numbers; numbers that are all the same are only moved.
     pub fn of(numbers: impl Iterator<Item = f64> + Clone) -> Self {
-        let moments = Moments::of(numbers);
+        Self::given(Moments::of(numbers))
+    }
+
+    /// The scale of numbers with these moments.
+    fn given(moments: Moments) -> Self {
         let (mean, deviation) = (moments.mean, moments.population_std());
         // What rounding leaves of numbers that do not differ is no deviation.
         let differ = deviation > 1e-9 * mean.abs().max(1e-3);
@@ -52,6 +56,9 @@ impl Scale {
         f64::from(number) * self.deviation + self.mean
     }
 }
+
+/// Rows that are looked at together.
+const ROWS_AT_ONCE: usize = 1 << 14;
 
 /// Rows of one column of cells, to become features.
 #[derive(Clone, Copy)]
@@ -84,6 +91,47 @@ impl Encoding {
             _ => Vec::new(),
         };
         Encoding { space: space.clone(), scaling }
+    }
+
+    /// The same of rows that are seen some at a time, as [`Dataset::with_observations`] shows them. Sums are taken in the
+    /// same order, so the scales have the same bits.
+    pub(crate) fn fit_parts(
+        space: &Space,
+        rows: impl Iterator<Item = usize> + Clone,
+        show: impl Fn(&[usize], &mut dyn FnMut(CellsRef<'_>, &[usize])),
+    ) -> Self {
+        let categories = space.categories();
+        let real: Vec<usize> =
+            (0..categories.len()).filter(|&cell| categories[cell].is_none()).collect();
+        if real.is_empty() {
+            return Encoding { space: space.clone(), scaling: Vec::new() };
+        }
+        let width = space.cells();
+        // For each real number the sum of what `term` makes of it.
+        let sums = |term: &dyn Fn(usize, f64) -> f64| {
+            let mut sums = vec![std::iter::empty::<f64>().sum::<f64>(); real.len()];
+            let (mut rows, mut some) = (rows.clone(), Vec::with_capacity(ROWS_AT_ONCE));
+            loop {
+                some.clear();
+                some.extend(rows.by_ref().take(ROWS_AT_ONCE));
+                if some.is_empty() {
+                    return sums;
+                }
+                show(&some, &mut |cells, rows| {
+                    for row in rows {
+                        for (at, (cell, sum)) in real.iter().zip(&mut sums).enumerate() {
+                            *sum += term(at, f64::from(cells.number(row * width + cell)));
+                        }
+                    }
+                });
+            }
+        };
+        let count = rows.clone().count();
+        let means: Vec<f64> =
+            sums(&|_, number| number).iter().map(|sum| sum / count as f64).collect();
+        let squares = sums(&|at, number| (number - means[at]).powi(2));
+        let scale = |(&mean, squares): (&f64, f64)| Scale::given(Moments { count, mean, squares });
+        Encoding { space: space.clone(), scaling: means.iter().zip(squares).map(scale).collect() }
     }
 
     /// Whether it makes sense; one that was read from a file may not.
@@ -124,7 +172,7 @@ impl Encoding {
     /// The features of one observation of a data set.
     pub(crate) fn features(&self, data: &Dataset, row: usize) -> Vec<f32> {
         let mut features = vec![0.0; self.width()];
-        self.write(data.observations().view(), row, &mut features);
+        data.with_observations(&[row], |cells, rows| self.write(cells, rows[0], &mut features));
         features
     }
 

@@ -82,6 +82,7 @@ impl Given {
             monitor: &Unwatched,
             policy: &MlpKind,
             origin: &self.origin,
+            memory: None,
         }
     }
 }

@@ -5,7 +5,9 @@
 //! space that declares tens of thousands of categories a cell asks for more than any machine has; that is found out before
 //! anything is begun.
 
-use esper_data::Dataset;
+use std::path::{Path, PathBuf};
+
+use esper_data::{Dataset, Scratch};
 
 use crate::error::Error;
 
@@ -86,6 +88,49 @@ pub(crate) fn check(widths: &Widths, needed: u64, limit: u64) -> Result<(), Erro
         text(needed),
         text(limit),
     )))
+}
+
+/// Bytes of a step that a training keeps in memory wherever the data is: reward, return, label, what a policy is told, and
+/// what is sorted on the way.
+const BYTES_A_STEP: u64 = 36;
+
+/// Bytes of a step's clusters at most where sizes follow from the data.
+const CLUSTERS_A_STEP: u64 = 128;
+
+/// Refuses data whose steps are too many, even if what they hold stays on disk.
+pub(crate) fn check_steps(data: &Dataset, limit: u64) -> Result<(), Error> {
+    let needed = (data.rows() as u64).saturating_mul(BYTES_A_STEP).saturating_add(ANYWAY);
+    if needed <= limit {
+        return Ok(());
+    }
+    Err(Error::Unsuitable(format!(
+        "to learn from {} steps takes about {} of memory, {BYTES_A_STEP} bytes a step for rewards, returns, labels and ranks, \
+         and there are {}: learn from fewer steps, or allow more memory",
+        thousands(data.rows() as u64),
+        text(needed),
+        text(limit),
+    )))
+}
+
+/// Reads a data set from a native file so that a training on it stays within a limit: as a whole where that fits with
+/// everything else that a training keeps, else with observations, actions and clusters on disk, in files without a name in a
+/// folder.
+pub fn read_within(path: &Path, limit: u64, folder: &Path) -> Result<Dataset, Error> {
+    let header = esper_data::read_header(path)?;
+    let steps = header.steps as u64;
+    // While it is read, it is there twice.
+    let of_step = 2 * header.bytes_a_step() as u64 + BYTES_A_STEP + CLUSTERS_A_STEP;
+    let whole = steps.saturating_mul(of_step).saturating_add(2 * ANYWAY);
+    if whole <= limit {
+        return Ok(esper_data::read(path)?);
+    }
+    Ok(esper_data::read_on_disk(path, &Scratch::in_folder(&existing(folder)))?)
+}
+
+/// A folder, or the nearest around it that exists.
+fn existing(folder: &Path) -> PathBuf {
+    let found = folder.ancestors().find(|path| path.is_dir());
+    found.map_or_else(|| PathBuf::from("."), Path::to_owned)
 }
 
 /// The memory of this machine, or of the container that this runs in; sixteen gigabytes where that is not known.

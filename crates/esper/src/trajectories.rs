@@ -28,10 +28,13 @@ impl Interface {
     /// Real numbers are scaled by what is in the data.
     pub fn of(data: &Dataset) -> Self {
         let metadata = data.metadata();
-        let (observations, actions) = (data.observations().view(), data.actions().view());
-        let observation =
-            Encoding::fit(&metadata.observation_space, observations, data.observation_rows());
-        let action = Encoding::fit(&metadata.action_space, actions, data.step_rows());
+        let (seen, done) = (&metadata.observation_space, &metadata.action_space);
+        let observation = Encoding::fit_parts(seen, data.observation_rows(), |rows, see| {
+            data.with_observations(rows, see);
+        });
+        let action = Encoding::fit_parts(done, data.step_rows(), |rows, see| {
+            data.with_actions(rows, see);
+        });
         let fields = metadata.fields.clone();
         Interface { observation, action: ActionHead::new(action), fields }
     }
@@ -71,31 +74,44 @@ impl Interface {
 
     /// The observations that steps act on.
     pub fn states(&self, data: &Dataset, observation_rows: &[usize], device: &Device) -> RowsIn {
-        encode(&[self.observations(data, observation_rows)], device)
+        let encoding = &self.observation;
+        data.with_observations(observation_rows, |cells, rows| {
+            encode(&[Column { encoding, cells, rows }], device)
+        })
     }
 
     /// The actions taken, as an input.
     pub fn actions(&self, data: &Dataset, step_rows: &[usize], device: &Device) -> RowsIn {
-        encode(&[self.actions_taken(data, step_rows)], device)
+        let encoding = self.action.encoding();
+        data.with_actions(step_rows, |cells, rows| {
+            encode(&[Column { encoding, cells, rows }], device)
+        })
     }
 
     /// Observations with the actions taken.
     pub fn states_and_actions(&self, data: &Dataset, rows: &StepRows, device: &Device) -> RowsIn {
-        let taken = self.actions_taken(data, &rows.steps);
-        encode(&[self.observations(data, &rows.observations), taken], device)
+        data.with_actions(&rows.steps, |actions, steps| {
+            self.states_with(data, &rows.observations, (actions, steps), device)
+        })
     }
 
-    fn observations<'a>(&'a self, data: &'a Dataset, rows: &'a [usize]) -> Column<'a> {
-        Column { encoding: &self.observation, cells: data.observations().view(), rows }
-    }
-
-    fn actions_taken<'a>(&'a self, data: &'a Dataset, rows: &'a [usize]) -> Column<'a> {
-        Column { encoding: self.action.encoding(), cells: data.actions().view(), rows }
+    /// Observations with any actions.
+    pub(crate) fn states_with(
+        &self,
+        data: &Dataset,
+        observation_rows: &[usize],
+        (actions, steps): (CellsRef<'_>, &[usize]),
+        device: &Device,
+    ) -> RowsIn {
+        let done = Column { encoding: self.action.encoding(), cells: actions, rows: steps };
+        data.with_observations(observation_rows, |cells, rows| {
+            encode(&[Column { encoding: &self.observation, cells, rows }, done], device)
+        })
     }
 
     /// The actions taken, as a loss wants them.
     pub fn taken(&self, data: &Dataset, step_rows: &[usize], device: &Device) -> Taken {
-        self.action.taken(data.actions().view(), step_rows, device)
+        data.with_actions(step_rows, |cells, rows| self.action.taken(cells, rows, device))
     }
 }
 
@@ -131,12 +147,6 @@ impl StepRows {
         rows
     }
 
-    /// Draws some of them, with replacement.
-    pub(crate) fn draw(&self, count: usize, rng: &mut Rng) -> Self {
-        let drawn: Vec<usize> = (0..count).map(|_| rng.random_range(0..self.steps.len())).collect();
-        self.only(&drawn)
-    }
-
     /// Some of them.
     pub(crate) fn only(&self, some: &[usize]) -> Self {
         StepRows {
@@ -144,6 +154,58 @@ impl StepRows {
             observations: some.iter().map(|&at| self.observations[at]).collect(),
             times: some.iter().map(|&at| self.times[at]).collect(),
         }
+    }
+}
+
+/// All steps of some episodes, one episode after the other, without a list of them.
+#[derive(Clone, Debug)]
+pub(crate) struct AllSteps<'a> {
+    data: &'a Dataset,
+    episodes: Vec<usize>,
+    /// Steps of every episode and of those before it.
+    ends: Vec<usize>,
+}
+
+impl<'a> AllSteps<'a> {
+    pub(crate) fn of(data: &'a Dataset, episodes: &[usize]) -> Self {
+        let mut ends = Vec::with_capacity(episodes.len());
+        let mut end = 0;
+        for &episode in episodes {
+            end += data.length(episode);
+            ends.push(end);
+        }
+        AllSteps { data, episodes: episodes.to_vec(), ends }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// All of them as rows of actions and rewards.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = usize> + Clone {
+        self.episodes.iter().flat_map(|&episode| self.data.episode_steps(episode))
+    }
+
+    /// Episode and time of one.
+    pub(crate) fn place(&self, at: usize) -> (usize, usize) {
+        let index = self.ends.partition_point(|&end| end <= at);
+        let episode = self.episodes[index];
+        (episode, at - (self.ends[index] - self.data.length(episode)))
+    }
+
+    /// Some of them.
+    pub(crate) fn only(&self, some: &[usize]) -> StepRows {
+        let windows = some.iter().map(|&at| {
+            let (episode, start) = self.place(at);
+            Window { episode, start, length: 1 }
+        });
+        StepRows::of_windows(self.data, windows)
+    }
+
+    /// Draws some of them, with replacement.
+    pub(crate) fn draw(&self, count: usize, rng: &mut Rng) -> StepRows {
+        let drawn: Vec<usize> = (0..count).map(|_| rng.random_range(0..self.len())).collect();
+        self.only(&drawn)
     }
 }
 
@@ -207,7 +269,9 @@ impl Trajectories {
             times: Vec::new(),
         };
         let next: Vec<usize> = rows.observations.iter().map(|row| row + 1).collect();
-        let following = interface.observation.dense(data.observations().view(), &next, device);
+        let following = data.with_observations(&next, |cells, rows| {
+            interface.observation.dense(cells, rows, device)
+        });
         Trajectories {
             states: interface.states(data, &rows.observations, device),
             states_and_actions: interface.states_and_actions(data, &rows, device),

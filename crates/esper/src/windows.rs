@@ -13,12 +13,18 @@ use esper_data::{Dataset, Rng, Seed, Window};
 use esper_nn::{Device, LstmState};
 use rand::RngExt;
 
+use crate::methods::Context;
 use crate::policy::floats;
 use crate::trajectories::Split;
 
-/// Numbers of one layer that a step computes of windows at most: rows times hidden width. All layers of a clustering
-/// step keep about 45 such numbers a row for the way back, 0.4 GB together.
+/// Numbers of one layer that a step computes of windows at most: rows times hidden width. That makes 0.4 GB for all layers.
 const MOST_NUMBERS: usize = 1 << 21;
+
+/// How often the hidden width the layers of a clustering step keep of a row, about, for the way back.
+const NUMBERS_KEPT: usize = 45;
+
+/// Which part of the memory that is allowed a training step may take: a fourth.
+const SHARE_OF_A_STEP: u64 = 4;
 
 /// The most steps of a batch of windows, for networks of a hidden width.
 pub(crate) fn most_steps(hidden: usize) -> usize {
@@ -30,15 +36,20 @@ pub(crate) fn most_steps(hidden: usize) -> usize {
 pub(crate) struct Windows {
     /// The most steps of an episode that are taken at once.
     length: usize,
-    /// The most steps of a batch, where an episode is longer than that.
+    /// The most steps of a batch, where an episode is longer than that or memory is limited.
     most: Option<usize>,
 }
 
 impl Windows {
-    /// Windows of so many steps, for networks of a hidden width.
-    pub(crate) fn of(data: &Dataset, length: usize, hidden: usize) -> Self {
-        let is_long = data.longest() > length;
-        Windows { length, most: is_long.then(|| most_steps(hidden)) }
+    /// Windows of so many steps, for networks of a hidden width. Where memory is limited, so are batches of short episodes.
+    pub(crate) fn of(context: &Context<'_>, length: usize, hidden: usize) -> Self {
+        let long = (context.data.longest() > length).then(|| most_steps(hidden));
+        let within = |bytes: u64| {
+            let row = (NUMBERS_KEPT * hidden * size_of::<f32>()) as u64;
+            usize::try_from(bytes / SHARE_OF_A_STEP / row).unwrap_or(usize::MAX).max(1)
+        };
+        let limited = context.memory.map(within);
+        Windows { length, most: long.into_iter().chain(limited).min() }
     }
 
     /// Draws a batch of trajectories to learn from. Where an episode is too long, it holds fewer of them: as many as have
@@ -174,7 +185,7 @@ pub(crate) fn burn_in(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::discrete;
+    use crate::fixtures::{Given, discrete};
 
     fn of_lengths(lengths: &[usize]) -> Dataset {
         let steps: usize = lengths.iter().sum();
@@ -189,7 +200,8 @@ mod tests {
     #[test]
     fn short_episodes_are_taken_whole() {
         let data = of_lengths(&[3, 5, 4]);
-        let windows = Windows::of(&data, 5, 64);
+        let given = Given::of(of_lengths(&[1; 20]), 0);
+        let windows = Windows::of(&Context { data: &data, ..given.context() }, 5, 64);
         let seed = Seed::new(1);
         let drawn = windows.draw(&data, &all(&data), 50, &mut seed.rng(), seed);
         let expected = all(&data).draw(50, &mut seed.rng());
@@ -197,6 +209,21 @@ mod tests {
         assert_eq!(drawn, whole);
         let steps = windows.draw_steps(&data, &all(&data), 50, &mut seed.rng(), seed);
         assert_eq!(steps, whole);
+    }
+
+    /// A fourth of 23,040 bytes holds two rows of 16 hidden numbers, 2,880 bytes each.
+    #[test]
+    fn limited_memory_holds_fewer_trajectories() {
+        let given = Given::of(of_lengths(&[1; 20]), 0);
+        let context = Context { memory: Some(23_040), ..given.context() };
+        let windows = Windows::of(&context, 5, 16);
+        let seed = Seed::new(1);
+        let drawn = windows.draw(context.data, context.split, 50, &mut seed.rng(), seed);
+        assert_eq!(drawn.len(), 2);
+        let ample = Context { memory: Some(1 << 30), ..context };
+        let drawn =
+            Windows::of(&ample, 5, 16).draw(ample.data, ample.split, 50, &mut seed.rng(), seed);
+        assert_eq!(drawn.len(), 50);
     }
 
     /// Every step of a long episode is as likely as the others, and a batch is bounded.

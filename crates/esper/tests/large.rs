@@ -5,7 +5,7 @@ use esper::policy::mlp::MlpKind;
 use esper::run::{DataId, Plan, RunOptions};
 use esper::settings::Preset;
 use esper::{Registry, Unwatched};
-use esper_data::{Dataset, DatasetBuilder, End, Metadata, Space};
+use esper_data::{Dataset, DatasetBuilder, End, Metadata, Scratch, Space};
 use std::sync::Arc;
 
 const ENDED: End = End { terminated: true, truncated: false };
@@ -79,6 +79,70 @@ fn windows_follow_from_the_seed() {
     };
     assert_eq!(labels(1), labels(1));
     assert_ne!(labels(1), labels(2));
+}
+
+/// Data that stays on disk is learned from as if it were in memory, to the same bytes; clusters are then on disk, too.
+#[test]
+fn data_on_disk_gives_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    let mut builder = DatasetBuilder::new(Metadata::new(
+        Space::Box { shape: vec![2], bounds: None },
+        Space::Discrete { n: 2 },
+    ));
+    for episode in 0..60usize {
+        for step in 0..1 + episode % 7 {
+            let seen = [(step as f32).sin() + episode as f32 / 60.0, (episode % 5) as f32];
+            let taken = ((episode + step) % 2) as u8;
+            builder.push(&seen, &[taken], seen[0] * f32::from(taken)).unwrap();
+        }
+        builder
+            .end(&[0.0f32, 1.0], End { terminated: episode % 2 == 0, truncated: episode % 2 == 1 })
+            .unwrap();
+    }
+    builder.build().unwrap().write(&path, false).unwrap();
+    let whole = esper_data::read(&path).unwrap();
+    let scratch = Scratch::in_folder(folder.path());
+    let on_disk = esper_data::read_on_disk(&path, &scratch).unwrap();
+    let registry = Registry::default();
+    let settings: Vec<String> = TINY
+        .iter()
+        .chain(&["cql.steps=5", "promise.steps=12", "transformer.steps=4", "transformer.width=8"])
+        .map(|&setting| setting.to_owned())
+        .collect();
+    let config = registry.config(Preset::Quick).changed(None, &settings).unwrap();
+    for (method, policy) in
+        [("esper", "mlp"), ("rvs", "transformer"), ("bc", "mlp"), ("cql", "mlp")]
+    {
+        let plan = Plan::new(&registry, method, policy, config.clone()).unwrap();
+        let train = |data: &Dataset, name: &str| {
+            let path = folder.path().join(format!("{method}-{name}"));
+            let id = DataId::of(data);
+            plan.train_in(&path, data, &id, RunOptions::default(), &Unwatched).unwrap();
+            let files = ["policy.safetensors", "labels.parquet", "labelled.json", "manifest.json"];
+            files.map(|file| std::fs::read(path.join(file)).unwrap_or_default())
+        };
+        let (expected, found) = (train(&whole, "memory"), train(&on_disk, "disk"));
+        assert!(!expected[0].is_empty() && expected == found, "{method}");
+    }
+}
+
+/// A file that fits is read as a whole, one that does not stays on disk, and steps that are too many are refused.
+#[test]
+fn a_limit_decides_where_data_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    let data = with_a_long_one(3_000);
+    data.write(&path, false).unwrap();
+    let nowhere = folder.path().join("not/there");
+    for (limit, on_disk) in [(2 << 30, false), (600 << 20, true)] {
+        let read = esper::memory::read_within(&path, limit, &nowhere).unwrap();
+        assert_eq!(read.scratch().is_some(), on_disk);
+        assert_eq!(read, data);
+        plan(&TINY).with_memory(Some(limit)).check(&read).unwrap();
+    }
+    let refused = plan(&TINY).with_memory(Some(100 << 20)).check(&data).unwrap_err().to_string();
+    assert!(refused.contains("3,096 steps") && refused.contains("more memory"), "{refused}");
 }
 
 /// 65,536 categories in each of 1,000 cells are 65 million features: refused with that number, before there is a folder.

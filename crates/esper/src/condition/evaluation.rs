@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use super::levels::Starts;
 use super::promises::LEVELS;
 use crate::error::Error;
-use crate::features::{Column, encode};
 use crate::methods::Context;
 use crate::policy::{Policy, column, floats};
 use crate::training::{Checkpointed, Learner, PartOf, Schedule, Trained, train};
@@ -191,6 +190,8 @@ fn some_episodes(data: &Dataset, episodes: &[usize], seed: Seed) -> Vec<usize> {
 /// Logged steps, and what the policy would do at each of them.
 struct Log {
     rows: StepRows,
+    /// What was done in them.
+    actions: Cells,
     /// Whether a step is the last of its episode; else the next one is the next row.
     last: Vec<bool>,
     /// Where the steps of every episode begin; then where the last one ends.
@@ -230,7 +231,22 @@ impl Log {
         let returns: Vec<f32> = rows.steps.iter().map(|&step| all[step]).collect();
         let starts = first[..first.len() - 1].iter();
         let mean_return = Moments::of(starts.map(|&at| f64::from(returns[at]))).mean;
-        Some(Log { rows, last, first, returns, mean_return, policy: tables, outputs, choice })
+        let mut actions = Cells::empty(data.action_type());
+        let cells = space.cells();
+        data.with_actions(&rows.steps, |taken, at| {
+            at.iter().for_each(|row| actions.extend_from(taken, row * cells..(row + 1) * cells));
+        });
+        Some(Log {
+            rows,
+            actions,
+            last,
+            first,
+            returns,
+            mean_return,
+            policy: tables,
+            outputs,
+            choice,
+        })
     }
 
     fn episodes(&self) -> usize {
@@ -340,23 +356,16 @@ impl<'a> Evaluation<'a> {
             None => interface.states(data, &rows.observations, device),
             Some(actions) => {
                 let every: Vec<usize> = (0..levels.len()).collect();
-                let seen = Column {
-                    encoding: &interface.observation,
-                    cells: data.observations().view(),
-                    rows: &rows.observations,
-                };
-                let encoding = interface.action.encoding();
-                encode(&[seen, Column { encoding, cells: actions.view(), rows: &every }], device)
+                interface.states_with(data, &rows.observations, (actions.view(), &every), device)
             }
         };
         states.with_ones(&told).with(self.clock.column(&rows.times, device))
     }
 
-    /// Appends the action that was taken in a step.
-    fn taken(&self, step: usize, actions: &mut Cells) {
-        let Context { data, interface, .. } = *self.context;
-        let cells = interface.action.encoding().space().cells();
-        actions.extend_from(data.actions().view(), step * cells..(step + 1) * cells);
+    /// Appends the action that was taken in a row of the log.
+    fn taken(&self, row: usize, actions: &mut Cells) {
+        let cells = self.context.interface.action.encoding().space().cells();
+        actions.extend_from(self.log.actions.view(), row * cells..(row + 1) * cells);
     }
 
     /// What some rows of the log are worth under some levels, when the policy chooses, by a network.
@@ -369,15 +378,15 @@ impl<'a> Evaluation<'a> {
         if self.log.choice {
             let values = floats(network.forward(self.inputs(&rows, levels, None, device), noise));
             let worth = |((values, &row), &level): ((&[f32], &usize), &usize)| match level {
-                LOGGED => values[data.actions().category(self.log.rows.steps[row])],
+                LOGGED => values[self.log.actions.category(row)],
                 level => values.iter().zip(policy(row, level)).map(|(q, p)| q * p).sum(),
             };
             return values.chunks_exact(outputs).zip(at).zip(levels).map(worth).collect();
         }
-        let mut actions = Cells::empty(data.actions().cell_type());
+        let mut actions = Cells::empty(data.action_type());
         for (&row, &level) in at.iter().zip(levels) {
             match level {
-                LOGGED => self.taken(self.log.rows.steps[row], &mut actions),
+                LOGGED => self.taken(row, &mut actions),
                 level => interface.action.draw(policy(row, level), rng, &mut actions),
             }
         }
@@ -428,12 +437,12 @@ impl Learner for Evaluation<'_> {
         let module = self.values.module();
         let predicted = if self.log.choice {
             let values = module.forward(self.inputs(&rows, &levels, None, &self.device), noise);
-            let taken = rows.steps.iter().map(|&step| data.actions().category(step) as i32);
+            let taken = at.iter().map(|&row| self.log.actions.category(row) as i32);
             let taken = TensorData::new(taken.collect::<Vec<i32>>(), [at.len(), 1]);
             values.gather(1, Tensor::<2, Int>::from_data(taken, &self.device))
         } else {
-            let mut actions = Cells::empty(data.actions().cell_type());
-            rows.steps.iter().for_each(|&step| self.taken(step, &mut actions));
+            let mut actions = Cells::empty(data.action_type());
+            at.iter().for_each(|&row| self.taken(row, &mut actions));
             module.forward(self.inputs(&rows, &levels, Some(&actions), &self.device), noise)
         };
         let loss = squared_error(predicted, column(targets, &self.device), None);

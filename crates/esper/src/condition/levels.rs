@@ -93,7 +93,9 @@ impl StartLevels {
         };
         let first = |episode: usize| match actions {
             1 => 0,
-            _ => data.actions().category(data.episode_steps(episode).start),
+            _ => data.with_actions(&[data.episode_steps(episode).start], |cells, rows| {
+                cells.category(rows[0])
+            }),
         };
         let group = |(episode, start): (usize, Vec<f32>)| {
             nearest(&found, &start) * actions + first(episode)

@@ -228,6 +228,8 @@ pub struct Context<'a> {
     pub policy: &'a dyn PolicyKind,
     /// What a policy remembers of how it came about.
     pub origin: &'a PolicyOrigin,
+    /// Memory: the most bytes that may be taken, if anything was said.
+    pub memory: Option<u64>,
 }
 
 impl Context<'_> {

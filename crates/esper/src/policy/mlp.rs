@@ -24,7 +24,7 @@ use crate::methods::Context;
 use crate::methods::esper::TimeInput;
 use crate::settings::{Config, Section};
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
-use crate::trajectories::{Clock, Interface, StepRows};
+use crate::trajectories::{AllSteps, Clock, Interface, StepRows};
 
 crate::settings! {
     /// Phase 3 as an MLP: a policy that sees state and label.
@@ -135,7 +135,7 @@ fn network(sizes: Sizes, dropout: f64, interface: &Interface) -> MlpConfig {
 /// A policy in training: all steps count the same.
 pub struct MlpLearner<'a> {
     set: &'a TrainingSet<'a>,
-    rows: StepRows,
+    rows: AllSteps<'a>,
     sizes: Sizes,
     config: MlpPolicyConfig,
     device: Device,
@@ -168,7 +168,7 @@ impl<'a> MlpLearner<'a> {
             .with_max_norm(Some(config.max_norm));
         MlpLearner {
             set,
-            rows: StepRows::of_episodes(set.data, set.episodes),
+            rows: AllSteps::of(set.data, set.episodes),
             sizes,
             config: config.clone(),
             device,

@@ -97,14 +97,6 @@ pub struct TrainingSet<'a> {
 }
 
 impl TrainingSet<'_> {
-    /// Every step of the episodes: its episode and its time.
-    pub(crate) fn places(&self) -> Vec<(u32, u32)> {
-        let times = |&episode: &usize| {
-            (0..self.data.length(episode)).map(move |time| (episode as u32, time as u32))
-        };
-        self.episodes.iter().flat_map(times).collect()
-    }
-
     /// The card of a policy that was trained on this.
     pub(crate) fn card(
         &self,

@@ -30,7 +30,7 @@ use crate::memory::{self, Widths};
 use crate::methods::Context;
 use crate::settings::{Config, Section};
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
-use crate::trajectories::{Interface, StepRows};
+use crate::trajectories::{AllSteps, Interface, StepRows};
 
 crate::settings! {
     /// Phase 3 as a Decision Transformer: labels, states and actions as tokens.
@@ -258,8 +258,8 @@ impl DecisionTransformer {
 /// A policy in training: all steps count the same.
 pub struct TransformerLearner<'a> {
     set: &'a TrainingSet<'a>,
-    /// Every step that may end a window: its episode and its time.
-    steps: Vec<(u32, u32)>,
+    /// Every step may end a window.
+    steps: AllSteps<'a>,
     config: TransformerPolicyConfig,
     sizes: Sizes,
     device: Device,
@@ -287,7 +287,7 @@ impl<'a> TransformerLearner<'a> {
             .with_max_norm(Some(config.max_norm));
         TransformerLearner {
             set,
-            steps: set.places(),
+            steps: AllSteps::of(set.data, set.episodes),
             config: config.clone(),
             sizes,
             device,
@@ -312,10 +312,9 @@ impl Learner for TransformerLearner<'_> {
         let mut rng = seed.rng();
         let windows: Vec<Window> = (0..self.config.batch)
             .map(|_| {
-                let (episode, end) = self.steps[rng.random_range(0..self.steps.len())];
-                let end = end as usize;
+                let (episode, end) = self.steps.place(rng.random_range(0..self.steps.len()));
                 let start = (end + 1).saturating_sub(self.config.context);
-                Window { episode: episode as usize, start, end }
+                Window { episode, start, end }
             })
             .collect();
         let noise = &mut Noise::new(seed.named("noise").value());

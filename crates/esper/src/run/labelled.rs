@@ -191,8 +191,10 @@ fn cluster_use(
     let behaviours = present.iter().max().map_or(1, |most| most + 1);
     let nothing = Sums { steps: vec![0; behaviours], labels: 0.0 };
     for episode in 0..data.episodes() {
-        for step in data.episode_steps(episode) {
-            let sums = uses.entry(clusters.likeliest(step)).or_insert_with(|| nothing.clone());
+        let steps: Vec<usize> = data.episode_steps(episode).collect();
+        let own = clusters.of_steps(&steps);
+        for (at, step) in steps.into_iter().enumerate() {
+            let sums = uses.entry(own.likeliest(at)).or_insert_with(|| nothing.clone());
             sums.steps[maker(data, episode)] += 1;
             sums.labels += f64::from(labels[step]);
         }

@@ -132,7 +132,9 @@ impl Plan {
         if self.method.takes_policy() {
             needed = needed.max(self.policy.memory(&widths, &self.config)?);
         }
-        memory::check(&widths, needed, self.memory.unwrap_or_else(memory::of_machine))
+        let limit = self.memory.unwrap_or_else(memory::of_machine);
+        memory::check_steps(data, limit)?;
+        memory::check(&widths, needed, limit)
     }
 
     /// The sections of settings that it makes use of.
@@ -188,6 +190,7 @@ impl Plan {
             monitor,
             policy: self.policy.as_ref(),
             origin: &self.origin(data),
+            memory: self.memory,
         };
         let learned = self.method.learn(&context)?;
         Ok(Outcome { learned, seconds: started.elapsed().as_secs_f64() })

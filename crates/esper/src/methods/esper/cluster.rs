@@ -199,7 +199,7 @@ impl<'a> ClusterLearner<'a> {
         ClusterLearner {
             context,
             config,
-            windows: Windows::of(context.data, config.truncate, config.hidden),
+            windows: Windows::of(context, config.truncate, config.hidden),
             device,
             seed,
             theta: Trained::new(theta, &optimizer, config.learning_rate),
@@ -305,7 +305,7 @@ mod tests {
         let model = model(&interface);
         let given = crate::fixtures::Given::of(episodes(&[1; 20]), 0);
         let context = Context { data: &data, interface: &interface, ..given.context() };
-        let windows = Windows::of(&data, 3, 8);
+        let windows = Windows::of(&context, 3, 8);
         let window = |episode, start, length| Window { episode, start, length };
         let some = [window(1, 0, 2), window(2, 3, 2), window(0, 3, 3), window(2, 0, 3)];
         let device = cpu().autodiff();

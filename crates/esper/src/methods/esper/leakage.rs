@@ -132,8 +132,9 @@ pub(crate) fn examine(
             .into_scalar::<f32>();
         action_sum += f64::from(loss) * batch.packed.rows() as f64;
         steps += batch.packed.rows();
-        for &step in batch.packed.step_rows() {
-            *counts.entry(clusters.likeliest(step)).or_default() += 1;
+        let own = clusters.of_steps(batch.packed.step_rows());
+        for at in 0..batch.packed.rows() {
+            *counts.entry(own.likeliest(at)).or_default() += 1;
         }
     }
     let shares = counts.values().map(|&count| count as f64 / steps as f64);
@@ -232,7 +233,7 @@ fn train_predictor(
         context,
         clusters,
         batch: config.cluster.batch,
-        windows: Windows::of(context.data, sizes.truncate, sizes.hidden),
+        windows: Windows::of(context, sizes.truncate, sizes.hidden),
         device,
         seed,
         predictor: Trained::new(predictor, &AdamWConfig::new(), learning_rate),
@@ -286,11 +287,9 @@ fn past_probabilities(
     device: &Device,
 ) -> Tensor<2> {
     let (past, width) = (batch.past_steps(rng), clusters.width());
-    let mut rows = Vec::with_capacity(past.len() * width);
-    for &step in &past {
-        let probabilities = &clusters.probabilities()[step * width..(step + 1) * width];
-        rows.extend(probabilities.iter().map(|&probability| f32::from(probability) / 255.0));
-    }
+    let some = clusters.of_steps(&past);
+    let rows = some.probabilities().iter().map(|&probability| f32::from(probability) / 255.0);
+    let rows: Vec<f32> = rows.collect();
     Tensor::from_data(TensorData::new(rows, [past.len(), width]), device)
 }
 

@@ -15,7 +15,7 @@ mod settings;
 mod transition;
 
 pub use cluster::ClusterLearner;
-pub use clusters::{Clusters, Representatives};
+pub use clusters::{Clusters, Representatives, SomeClusters};
 pub use leakage::{Clustering, Leakage};
 pub use luck::LuckInLabels;
 pub use settings::{
@@ -136,7 +136,7 @@ fn cluster(
         let categories = sizes.rep_size / groups;
         let mut clusters = Clusters::assign(&theta.clusters, context, groups, categories)?;
         if sizes.assign == Assign::Trajectory {
-            clusters.take_first(context.data);
+            clusters.take_first(context.data)?;
         }
         let clustering = examine(context, &tried, &theta, &clusters, attempt)?;
         let mut new = Tried::labelled(context, config, clusters, clustering, luck)?;
@@ -158,7 +158,7 @@ fn cluster(
     }
     let attempt = config.cluster.attempts + 1;
     let nothing = Clustering::nothing(attempt, &least.clustering);
-    let without = Tried::labelled(context, config, Clusters::one(context.data), nothing, luck)?;
+    let without = Tried::labelled(context, config, Clusters::one(context.data)?, nothing, luck)?;
     Ok(least.or(without))
 }
 

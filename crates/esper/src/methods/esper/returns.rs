@@ -69,7 +69,7 @@ impl ReturnPredictor {
             scale,
             clock,
             batch: config.batch,
-            windows: Windows::of(context.data, truncate, config.hidden),
+            windows: Windows::of(context, truncate, config.hidden),
             device,
             seed,
             mlp: Trained::new(mlp, &optimizer, config.learning_rate),
@@ -92,7 +92,8 @@ impl ReturnPredictor {
     ) -> Result<Vec<f32>, Error> {
         let (mlp, data) = (self.mlp.valid(), context.data);
         let parts: Vec<Vec<usize>> = parts(data, 0..data.episodes(), STEPS_AT_ONCE).collect();
-        let done = Mutex::new(0);
+        // With the number of steps that are done, so that progress is told in order.
+        let labelled = Mutex::new((vec![0.0f32; data.rows()], 0));
         let label = |(part, episodes): (usize, &Vec<usize>)| {
             if context.monitor.stop() {
                 return Err(Error::Stopped);
@@ -106,16 +107,15 @@ impl ReturnPredictor {
                     self.label_steps(&mlp, context, clusters, (&some, samples), &mut rng)
                 }));
             }
-            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = labelled.lock().unwrap_or_else(PoisonError::into_inner);
+            let (kept, done) = &mut *kept;
+            steps.steps.iter().zip(labels).for_each(|(&step, label)| kept[step] = label);
             *done += steps.steps.len();
             context.monitor.progress("label", *done, data.steps());
-            Ok((steps.steps, labels))
+            Ok(())
         };
-        let labelled: Result<Vec<_>, Error> = parts.par_iter().enumerate().map(label).collect();
-        let mut labels = vec![0.0f32; data.rows()];
-        for (steps, values) in labelled? {
-            steps.into_iter().zip(values).for_each(|(step, label)| labels[step] = label);
-        }
+        parts.par_iter().enumerate().try_for_each(label)?;
+        let (mut labels, _) = labelled.into_inner().unwrap_or_else(PoisonError::into_inner);
         let [lowest, highest] = self.range;
         labels.iter_mut().for_each(|label| *label = label.clamp(lowest, highest));
         Ok(labels)
@@ -132,8 +132,9 @@ impl ReturnPredictor {
     ) -> Vec<f32> {
         // Every step as often as it has representatives, in turn.
         let (mut drawn, mut of) = (Representatives::default(), Vec::new());
-        for (at, &step) in steps.steps.iter().enumerate() {
-            clusters.represent(step, samples, rng, &mut drawn);
+        let own = clusters.of_steps(&steps.steps);
+        for at in 0..steps.steps.len() {
+            own.represent(at, samples, rng, &mut drawn);
             of.resize(drawn.weights.len(), at as u32);
         }
         let Representatives { columns, weights, .. } = drawn;
@@ -191,8 +192,9 @@ impl Learner for Regression<'_> {
         let windows = self.windows.draw_steps(data, split, self.batch, &mut rng, seed);
         let rows = StepRows::of_windows(data, windows.into_iter());
         let (mut ends, mut columns) = (Vec::new(), Vec::new());
-        for &step in &rows.steps {
-            self.clusters.draw(step, &mut rng, &mut columns);
+        let own = self.clusters.of_steps(&rows.steps);
+        for at in 0..rows.steps.len() {
+            own.draw(at, &mut rng, &mut columns);
             ends.push(columns.len() as u32);
         }
         let drawn = SparseRows::new(self.clusters.width(), ends, columns);
