@@ -8,7 +8,7 @@ use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::cells::{CellType, Cells, CellsRef};
+use crate::cells::{CellType, Cells, CellsMut, CellsRef};
 use crate::error::DataError;
 
 /// A folder that has room for columns.
@@ -122,18 +122,32 @@ impl FileColumn {
         }
     }
 
-    /// Some rows of so many cells each, in the order that is given. Rows that follow each other are read at once.
+    /// Some rows of so many cells each, in the order that is given. Rows that follow each other in the column are read at
+    /// once, wherever they are asked for: a batch of trajectories is packed by time, and has them far apart.
     pub(crate) fn gather(&self, rows: &[usize], width: usize) -> Cells {
-        let mut cells = Cells::empty(self.cell_type);
-        cells.reserve(rows.len() * width);
-        let mut at = 0;
-        while at < rows.len() {
-            let mut end = at + 1;
-            while end < rows.len() && rows[end] == rows[end - 1] + 1 {
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_unstable_by_key(|&at| rows[at]);
+        let mut cells = Cells::filled(self.cell_type, rows.len() * width);
+        let mut read = Cells::empty(self.cell_type);
+        let most = (AT_ONCE / width.max(1)).max(1);
+        let mut start = 0;
+        while start < order.len() {
+            let first = rows[order[start]];
+            let mut end = start + 1;
+            while end < order.len()
+                && rows[order[end]] <= rows[order[end - 1]] + 1
+                && rows[order[end]] - first < most
+            {
                 end += 1;
             }
-            self.read(rows[at] * width..(rows[at] + end - at) * width, &mut cells);
-            at = end;
+            let last = rows[order[end - 1]];
+            read.clear();
+            self.read(first * width..(last + 1) * width, &mut read);
+            for &at in &order[start..end] {
+                let from = (rows[at] - first) * width;
+                copy(read.view().slice(from..from + width), &mut cells, at * width);
+            }
+            start = end;
         }
         cells
     }
@@ -145,6 +159,16 @@ impl FileColumn {
         to_bytes(cells, &mut bytes);
         write_at(&self.file, &bytes, (at * bytes_of(self.cell_type)) as u64)
             .map_err(|error| DataError::io(&self.folder, error))
+    }
+}
+
+/// Copies cells of one type over others.
+fn copy(from: CellsRef<'_>, to: &mut Cells, at: usize) {
+    match (from, to.view_mut(at..at + from.len())) {
+        (CellsRef::Byte(from), CellsMut::Byte(to)) => to.copy_from_slice(from),
+        (CellsRef::Short(from), CellsMut::Short(to)) => to.copy_from_slice(from),
+        (CellsRef::Float(from), CellsMut::Float(to)) => to.copy_from_slice(from),
+        (from, to) => panic!("copying {:?} over {:?}", from.cell_type(), to.cell_type()),
     }
 }
 
@@ -161,10 +185,10 @@ fn to_bytes(cells: CellsRef<'_>, bytes: &mut Vec<u8>) {
     match cells {
         CellsRef::Byte(values) => bytes.extend_from_slice(values),
         CellsRef::Short(values) => {
-            bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()))
+            bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
         CellsRef::Float(values) => {
-            bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()))
+            bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
     }
 }
@@ -372,6 +396,7 @@ mod tests {
             let column = writer.finish().unwrap();
             // Rows of two cells: the last, the first two, the last again.
             let gathered = column.gather(&[2, 0, 1, 2], 2);
+            assert!(column.gather(&[], 2).is_empty());
             let mut expected = Cells::empty(cells.cell_type());
             for range in [4..6, 0..4, 4..6] {
                 expected.extend_from(cells.view(), range);

@@ -177,7 +177,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let bytes = number * unit;
-    match bytes.is_finite() && bytes >= 1.0 && bytes < 1e18 {
+    match (1.0..1e18).contains(&bytes) {
         true => Ok(bytes.round() as u64),
         false => Err(wrong()),
     }

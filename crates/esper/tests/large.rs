@@ -164,7 +164,7 @@ fn more_features_than_memory_holds_are_refused() {
         let plan = plan.with_memory(Some(32 << 30));
         let options = RunOptions::default();
         let refused = plan.train_in(&path, &data, &DataId::of(&data), options, &Unwatched);
-        let words = refused.err().expect("it does not fit").to_string();
+        let words = refused.expect_err("it does not fit").to_string();
         assert!(words.contains("observations have 65,536,000 features"), "{method}: {words}");
         assert!(!path.exists(), "{method} left something behind");
     }

@@ -98,20 +98,17 @@ impl ReturnPredictor {
             if context.monitor.stop() {
                 return Err(Error::Stopped);
             }
-            let steps = StepRows::of_episodes(data, episodes);
             let mut rng = context.seed.named("label").indexed(part as u64).rng();
-            let mut labels = Vec::with_capacity(steps.steps.len());
             for windows in batches(data, episodes, STEPS_AT_ONCE) {
-                let some = StepRows::of_windows(data, windows.into_iter());
-                labels.extend(alone(|| {
-                    self.label_steps(&mlp, context, clusters, (&some, samples), &mut rng)
-                }));
+                let steps = StepRows::of_windows(data, windows.into_iter());
+                let some = (&steps, samples);
+                let labels = alone(|| self.label_steps(&mlp, context, clusters, some, &mut rng));
+                let mut kept = labelled.lock().unwrap_or_else(PoisonError::into_inner);
+                let (kept, done) = &mut *kept;
+                steps.steps.iter().zip(labels).for_each(|(&step, label)| kept[step] = label);
+                *done += steps.steps.len();
+                context.monitor.progress("label", *done, data.steps());
             }
-            let mut kept = labelled.lock().unwrap_or_else(PoisonError::into_inner);
-            let (kept, done) = &mut *kept;
-            steps.steps.iter().zip(labels).for_each(|(&step, label)| kept[step] = label);
-            *done += steps.steps.len();
-            context.monitor.progress("label", *done, data.steps());
             Ok(())
         };
         parts.par_iter().enumerate().try_for_each(label)?;
