@@ -218,6 +218,9 @@ fn wrong_use_is_explained() {
         (&["info", "missing.parquet"], 1, "missing.parquet"),
         (&["info", "folder"], 1, "folder"),
         (&["info", "text.parquet"], 1, "cannot be read as a Parquet file"),
+        (&["train", "text.parquet", "--memory", "plenty"], 2, "say 2GB, 512MB or 1.5GiB"),
+        (&["run", "gambling", "--memory", "2 apples"], 2, "say 2GB, 512MB or 1.5GiB"),
+        (&["train", "text.parquet", "--memory", "2GB"], 1, "cannot be read as a Parquet file"),
         (&["dance"], 2, "dance"),
         (
             &["book", "build", "--out", "book.bin", "--database", "text.parquet"],

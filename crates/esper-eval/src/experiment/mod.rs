@@ -51,6 +51,7 @@ pub struct Experiment {
     device: Device,
     resume: bool,
     tensorboard: bool,
+    memory: Option<u64>,
     offline: bool,
     /// What tells its runs from those of other experiments, in front of their names; may be empty.
     prefix: String,
@@ -150,6 +151,7 @@ impl Experiment {
             device: default_device(),
             resume: false,
             tensorboard: false,
+            memory: None,
             offline: false,
             prefix: String::new(),
             methods: None,
@@ -261,6 +263,11 @@ impl Experiment {
     /// Whether runs also write event files for TensorBoard.
     pub fn with_tensorboard(self, tensorboard: bool) -> Self {
         Experiment { tensorboard, ..self }
+    }
+
+    /// The most bytes of memory that all of it may take; data that is larger stays on disk.
+    pub fn with_memory(self, memory: Option<u64>) -> Self {
+        Experiment { memory, ..self }
     }
 
     /// Whether policies are tried in no world, even where there is one.
