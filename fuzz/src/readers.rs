@@ -1,6 +1,6 @@
 //! Everything that reads what may come from anywhere: bytes in, an error or something that makes sense out, never a panic.
 //!
-//! One table, [`READERS`], for libFuzzer (`fuzz_targets/`) and for the seeded mutations that the tests run
+//! One table, [`READERS`], for libFuzzer (`fuzz_targets/reader.rs`) and for the seeded mutations that the tests run
 //! (`crates/esper-cli/tests/fuzz.rs`). A new reader is a row.
 
 use std::cell::OnceCell;

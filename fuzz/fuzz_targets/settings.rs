@@ -1,9 +1,0 @@
-#![no_main]
-
-#[path = "../src/readers.rs"]
-mod readers;
-
-libfuzzer_sys::fuzz_target!(
-    init: readers::keep_quiet_about_caught_panics(),
-    |bytes: &[u8]| { (readers::reader("settings").read)(bytes); }
-);
