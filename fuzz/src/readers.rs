@@ -3,6 +3,9 @@
 //! One table, [`READERS`], for libFuzzer (`fuzz_targets/reader.rs`) and for the seeded mutations that the tests run
 //! (`crates/esper-cli/tests/fuzz.rs`). A new reader is a row.
 
+#[path = "logs.rs"]
+mod logs;
+
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,8 +36,8 @@ pub(crate) struct Reader {
     pub(crate) seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them. Readers of tables, HDF5 and other formats belong here as they come.
-pub(crate) const READERS: [Reader; 11] = [
+/// All of them.
+pub(crate) const READERS: [Reader; 17] = [
     Reader { name: "data", read: data, seeds: data_seeds },
     Reader { name: "labels", read: labels, seeds: labels_seeds },
     Reader { name: "policy", read: policy, seeds: policy_seeds },
@@ -46,6 +49,12 @@ pub(crate) const READERS: [Reader; 11] = [
     Reader { name: "checkpoint", read: checkpoint, seeds: checkpoint_seeds },
     Reader { name: "expert", read: expert, seeds: expert_seeds },
     Reader { name: "book", read: book, seeds: book_seeds },
+    Reader { name: "csv", read: logs::log, seeds: logs::csv_seeds },
+    Reader { name: "json-lines", read: logs::log, seeds: logs::json_seeds },
+    Reader { name: "parquet", read: logs::log, seeds: logs::parquet_seeds },
+    Reader { name: "hdf5", read: logs::log, seeds: logs::hdf5_seeds },
+    Reader { name: "mapping", read: logs::mapping, seeds: logs::mapping_seeds },
+    Reader { name: "request", read: logs::request, seeds: logs::request_seeds },
 ];
 
 /// A reader by its name.

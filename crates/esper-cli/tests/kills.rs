@@ -32,7 +32,7 @@ struct Case {
     kills: usize,
 }
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 8] = [
     Case {
         name: "collect",
         command: &["collect", "connect-four", "--steps", "3000", "--out", "out.parquet"],
@@ -135,7 +135,24 @@ const CASES: [Case; 7] = [
         out: "out.safetensors",
         kills: 30,
     },
-    // `import` belongs here: a row with its command, no `resume`, and its sources copied as `data.parquet` is below.
+    // So little memory that rows go through temporary files.
+    Case {
+        name: "import",
+        command: &[
+            "import",
+            "log.csv",
+            "--map",
+            "log.csv.map.toml",
+            "--memory",
+            "1MB",
+            "--out",
+            "out.parquet",
+        ],
+        resume: &[],
+        learns: false,
+        out: "out.parquet",
+        kills: 40,
+    },
 ];
 
 /// The longest that everything may take; what is left of the kills is left out then, and said.
@@ -247,9 +264,12 @@ fn whenever_it_is_killed_it_goes_on_to_the_same_bytes() {
         shared.path(),
         &["collect", "gambling", "--steps", "4000", "--out", "data.parquet", "--json"],
     ));
+    json(&esper(shared.path(), &["export", "data.parquet", "--csv", "log.csv", "--json"]));
     let home = || {
         let home = tempfile::tempdir().unwrap();
-        fs::copy(shared.path().join("data.parquet"), home.path().join("data.parquet")).unwrap();
+        for name in ["data.parquet", "log.csv", "log.csv.map.toml"] {
+            fs::copy(shared.path().join(name), home.path().join(name)).unwrap();
+        }
         home
     };
     let mut rng = Seed::new(17).named("kills").rng();
