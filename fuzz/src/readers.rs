@@ -93,9 +93,10 @@ const SMALL: [&str; 17] = [
     "transformer.batch=2",
 ];
 
-/// What readers are tried on: the folder of a comparison, and of one with shares of the data.
+/// What readers are tried on: the folder of a comparison, of one with shares of the data, and of a run.
 struct Originals {
-    home: TempDir,
+    /// Every file, by its path below them.
+    files: BTreeMap<PathBuf, Vec<u8>>,
     data: Dataset,
 }
 
@@ -131,14 +132,14 @@ fn originals() -> &'static Originals {
         let plan = plan.expect("a plan");
         plan.train_in(&path, &data, &DataId::of(&data), RunOptions::default(), &Unwatched)
             .expect("a run");
-        Originals { home, data }
+        Originals { files: files(home.path(), home.path()), data }
     })
 }
 
-/// A folder of its own, in memory where there is such a place: files are written for every try.
+/// A folder of its own, in memory where there is such a place and nobody named another: files are written for every try.
 fn memory() -> TempDir {
     let shared = Path::new("/dev/shm");
-    match shared.is_dir() {
+    match shared.is_dir() && std::env::var_os("TMPDIR").is_none() {
         true => tempfile::tempdir_in(shared).or_else(|_| tempfile::tempdir()),
         false => tempfile::tempdir(),
     }
@@ -146,7 +147,7 @@ fn memory() -> TempDir {
 }
 
 fn original(name: &str) -> Vec<u8> {
-    fs::read(originals().home.path().join(name)).expect("it was made")
+    originals().files.get(Path::new(name)).expect("it was made").clone()
 }
 
 /// Writes bytes to a file of this thread, and reads that.
@@ -315,14 +316,16 @@ fn run_seeds() -> Vec<Vec<u8>> {
     FILES.iter().enumerate().map(seed).collect()
 }
 
-/// Every file of a folder, below its path.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+/// Every file in a folder, by its path below a home.
+fn files(folder: &Path, home: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
-        match path.is_dir() {
-            true => found.extend(files(&path)),
-            false => drop(found.insert(path.clone(), fs::read(&path).expect("a file"))),
+        if path.is_dir() {
+            found.extend(files(&path, home));
+        } else {
+            let below = path.strip_prefix(home).expect("it is below").to_owned();
+            found.insert(below, fs::read(&path).expect("a file"));
         }
     }
     found
@@ -337,9 +340,9 @@ fn replaced(bytes: &[u8], read: impl FnOnce(&str, &Path) -> bool) -> bool {
     let name = FILES[usize::from(*which) % FILES.len()];
     COPY.with(|copy| {
         let copy = copy.get_or_init(|| {
-            let (copy, from) = (memory(), originals().home.path());
-            for (path, bytes) in files(from) {
-                let to = copy.path().join(path.strip_prefix(from).expect("below it"));
+            let copy = memory();
+            for (path, bytes) in &originals().files {
+                let to = copy.path().join(path);
                 fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
                 fs::write(to, bytes).expect("a file");
             }
@@ -391,12 +394,9 @@ fn resume(bytes: &[u8]) -> bool {
             assert!(results.methods.iter().all(|method| method.runs.len() == 1));
         }
         // What was evaluated again, or written again, is as it was.
-        for (at, bytes) in files(&originals().home.path().join(folder.file_name().expect("it")))
-            .into_iter()
-            .filter(|(path, _)| path.extension().is_some_and(|ending| ending == "json"))
-        {
-            let to = home.join(at.strip_prefix(originals().home.path()).expect("below it"));
-            fs::write(to, bytes).expect("a file");
+        let is_json = |path: &Path| path.extension().is_some_and(|ending| ending == "json");
+        for (path, bytes) in originals().files.iter().filter(|(path, _)| is_json(path)) {
+            fs::write(home.join(path), bytes).expect("a file");
         }
         results.is_ok()
     })
