@@ -1,4 +1,4 @@
-//! A table that is in one file or in many, gone through in chunks, in parallel and in order.
+//! A table that is in one file, in many or in memory, gone through in chunks, in parallel and in order.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
+use arrow_schema::Schema;
 use rayon::prelude::*;
 
 use super::csv::{self, Cut, Records};
@@ -19,6 +20,9 @@ use crate::file::{Batches, ParquetSource};
 
 /// Bytes of text that are parsed as one chunk.
 const CHUNK: usize = 1 << 21;
+
+/// Rows in memory that are gone through as one chunk.
+const BATCH_ROWS: usize = 1 << 16;
 
 /// The longest record there may be: a quote that is never closed makes one of the whole file.
 const LONGEST_RECORD: usize = 1 << 26;
@@ -38,6 +42,16 @@ pub(super) struct Column {
     pub(super) list: Option<String>,
     /// Why it cannot be read: the name of its type.
     pub(super) unreadable: Option<String>,
+}
+
+impl Column {
+    fn of(leaf: &Leaf) -> Self {
+        Column {
+            name: leaf.name.clone(),
+            list: leaf.list.as_ref().map(|(name, ..)| name.clone()),
+            unreadable: leaf.unreadable.clone(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -60,6 +74,11 @@ enum Kind {
     /// For every column its leaf.
     Parquet {
         leaves: Vec<Leaf>,
+    },
+    /// The same of what is in memory.
+    Memory {
+        leaves: Vec<Leaf>,
+        batches: Vec<RecordBatch>,
     },
 }
 
@@ -109,12 +128,7 @@ impl Table {
                 }
                 Format::Parquet => {
                     let leaves = parquet::leaves(&path)?;
-                    let column = |leaf: &Leaf| Column {
-                        name: leaf.name.clone(),
-                        list: leaf.list.as_ref().map(|(name, ..)| name.clone()),
-                        unreadable: leaf.unreadable.clone(),
-                    };
-                    (Some(leaves.iter().map(column).collect()), Kind::Parquet { leaves })
+                    (Some(leaves.iter().map(Column::of).collect()), Kind::Parquet { leaves })
                 }
             };
             let kind = match (&columns, found) {
@@ -129,6 +143,48 @@ impl Table {
             known.push(TableFile { path, source, kind });
         }
         Ok(Table { files: known, columns: columns.unwrap_or_default() })
+    }
+
+    /// A table in memory, as Arrow's record batches, which are not copied. Errors call it by this name.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use arrow_array::{ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray};
+    /// use esper_data::tables::{Mapping, Table};
+    ///
+    /// let columns: [(&str, ArrayRef); 4] = [
+    ///     ("episode", Arc::new(Int32Array::from(vec![0, 0, 1]))),
+    ///     ("age", Arc::new(Float64Array::from(vec![40.0, 41.5, 70.0]))),
+    ///     ("action", Arc::new(StringArray::from(vec!["drug", "none", "drug"]))),
+    ///     ("reward", Arc::new(Float64Array::from(vec![0.0, 1.0, 0.0]))),
+    /// ];
+    /// let batch = RecordBatch::try_from_iter(columns)?;
+    /// let go_on = |_| std::ops::ControlFlow::Continue(());
+    /// let table = Table::in_memory(batch.schema().as_ref(), vec![batch], "patients")?;
+    /// let data = table.survey(&Mapping::default(), go_on)?.dataset(go_on)?;
+    /// assert_eq!((data.episodes(), data.steps(), data.episode_return(0)), (2, 3, 1.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn in_memory(
+        schema: &Schema,
+        batches: Vec<RecordBatch>,
+        name: &str,
+    ) -> Result<Self, DataError> {
+        let path = PathBuf::from(name);
+        let mut parts = Vec::new();
+        for batch in batches {
+            if batch.schema_ref().fields() != schema.fields() {
+                let problem = "its batches do not have the same columns".to_owned();
+                return Err(DataError::InvalidFile { path, problem });
+            }
+            let part = |first| batch.slice(first, BATCH_ROWS.min(batch.num_rows() - first));
+            parts.extend((0..batch.num_rows()).step_by(BATCH_ROWS).map(part));
+        }
+        let leaves = parquet::leaves_in(schema, &parts)?;
+        let columns: Vec<Column> = leaves.iter().map(Column::of).collect();
+        check_names(&columns, &path)?;
+        let kind = Kind::Memory { leaves, batches: parts };
+        Ok(Table { files: vec![TableFile { path, source: 0, kind }], columns })
     }
 
     pub(super) fn columns(&self) -> &[Column] {
@@ -239,6 +295,8 @@ impl Kind {
             Kind::Parquet { leaves } => {
                 Kind::Parquet { leaves: order.iter().map(|&at| leaves[at].clone()).collect() }
             }
+            // There is no other beside it.
+            Kind::Memory { leaves, batches } => Kind::Memory { leaves, batches },
         })
     }
 }
@@ -366,6 +424,7 @@ impl Raw {
 enum Reader {
     Text(TextReader),
     Batches { batches: Batches, row: u64 },
+    Memory { batches: std::vec::IntoIter<RecordBatch>, row: u64 },
 }
 
 impl Reader {
@@ -380,6 +439,11 @@ impl Reader {
                     Ok(Some(Raw::Batch { batch, first_row }))
                 }
             },
+            Reader::Memory { batches, row } => Ok(batches.next().map(|batch| {
+                let first_row = *row;
+                *row += batch.num_rows() as u64;
+                Raw::Batch { batch, first_row }
+            })),
         };
         (0..at_once).map_while(|_| read().transpose()).collect()
     }
@@ -505,7 +569,7 @@ impl TableFile {
     /// A line in words.
     fn line(&self, line: u64) -> String {
         match self.kind {
-            Kind::Parquet { .. } => format!("row {line}"),
+            Kind::Parquet { .. } | Kind::Memory { .. } => format!("row {line}"),
             _ => format!("line {line}"),
         }
     }
@@ -540,7 +604,7 @@ impl TableFile {
                 }
                 ViewKind::JsonLines { names }
             }
-            Kind::Parquet { leaves } => {
+            Kind::Parquet { leaves } | Kind::Memory { leaves, .. } => {
                 let leaves: Vec<Leaf> = wanted.iter().map(|&at| leaves[at].clone()).collect();
                 let mut roots: Vec<usize> = leaves.iter().map(Leaf::root).collect();
                 roots.sort_unstable();
@@ -559,10 +623,21 @@ impl TableFile {
                 Reader::Text(reader)
             }
             ViewKind::JsonLines { .. } => Reader::Text(TextReader::open(&self.path, None)?),
-            ViewKind::Parquet { roots, .. } => {
-                let batches = ParquetSource::open(&self.path)?.batches(roots)?;
-                Reader::Batches { batches, row: 0 }
-            }
+            ViewKind::Parquet { roots, .. } => match &self.kind {
+                Kind::Memory { batches, .. } => {
+                    let project = |batch: &RecordBatch| batch.project(roots);
+                    let batches = batches.iter().map(project).collect::<Result<Vec<_>, _>>();
+                    let batches = batches.map_err(|error| DataError::InvalidFile {
+                        path: self.path.clone(),
+                        problem: error.to_string(),
+                    })?;
+                    Reader::Memory { batches: batches.into_iter(), row: 0 }
+                }
+                _ => {
+                    let batches = ParquetSource::open(&self.path)?.batches(roots)?;
+                    Reader::Batches { batches, row: 0 }
+                }
+            },
         })
     }
 }
