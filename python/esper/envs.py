@@ -48,7 +48,7 @@ def register() -> None:
 class TaskEnv(gymnasium.Env[Any, Any]):
     """A built-in task's world."""
 
-    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
 
     def __init__(self, task: str, render_mode: str | None = None) -> None:
         #: The name of the task.

@@ -136,6 +136,11 @@ impl Worlds {
                 copies.into_iter().chain(width.then(|| self.observation.cells())).collect();
             return Ok(whole.reshape(shape)?.into_any());
         }
+        if let Space::MultiBinary { shape } = &self.observation {
+            let bits = PyArray1::from_iter(py, (0..cells.len()).map(|at| cells.category(at) as i8));
+            let shape: Vec<usize> = copies.into_iter().chain(shape.iter().copied()).collect();
+            return Ok(bits.reshape(shape)?.into_any());
+        }
         let mut owned = Cells::empty(cells.cell_type());
         owned.extend_from(cells, 0..cells.len());
         array(py, owned, copies, &self.observation)
