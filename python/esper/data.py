@@ -45,6 +45,8 @@ class Dataset:
 
     __slots__ = ("_inner", "_metadata", "notes", "path")
 
+    _inner: _esper.Dataset
+    _metadata: dict[str, Any]
     #: Where it was read from; ``None`` for what was made in memory.
     path: Path | None
     #: What there is to say about how a table or another tool's format was understood.
@@ -192,10 +194,6 @@ class Dataset:
         ['drug', 'none']
         """
         columns.setdefault("name", "the data frame")
-        if hasattr(frame, "__arrow_c_stream__"):
-            import pyarrow
-
-            return cls.from_arrow(pyarrow.Table.from_pandas(frame, preserve_index=False), **columns)
         try:
             import pyarrow
         except ImportError as error:

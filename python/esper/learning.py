@@ -204,7 +204,7 @@ class Run:
         """The probabilities of the clusters of every step, ``[steps, groups · categories]``; ``None`` for methods without."""
         if self._labels is None or self._labels[1] is None:
             return None
-        return self._labels[1].astype(np.float32) / 255
+        return self._labels[1].astype(np.float32) / np.float32(255)
 
     @cached_property
     def policy(self) -> Policy:

@@ -91,9 +91,14 @@ def _copies(world: Any, number: int) -> list[Any]:
     if isinstance(world, str):
         return [gymnasium.make(world) for _ in range(number)]
     if isinstance(world, gymnasium.vector.VectorEnv):
-        if world.spec is None and not hasattr(world, "envs"):
-            raise WorldError("a vector environment without a spec cannot be copied; give its id or a function that makes one")
-        return list(world.envs) if hasattr(world, "envs") else [gymnasium.make(world.spec.id, **world.spec.kwargs) for _ in range(number)]
+        if hasattr(world, "envs"):
+            return list(world.envs)
+        spec = world.spec
+        if spec is None:
+            raise WorldError(
+                "a vector environment without a spec cannot be copied; give its id, or a function that makes one of its worlds"
+            )
+        return [gymnasium.make(spec.id, **spec.kwargs) for _ in range(number)]
     if isinstance(world, gymnasium.Env):
         return [world]
     if callable(world):

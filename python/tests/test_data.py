@@ -200,3 +200,13 @@ def test_minari_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert esper.Dataset.from_minari("mine/log-v0") == data
     folder = data.to_minari(folder=tmp_path / "elsewhere")
     assert esper.Dataset.from_minari(folder) == data
+
+
+def test_the_examples_of_the_documentation() -> None:
+    import doctest
+
+    import esper.data
+
+    pytest.importorskip("pandas")
+    found = doctest.testmod(esper.data)
+    assert found.attempted > 3 and found.failed == 0
