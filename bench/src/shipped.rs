@@ -102,6 +102,7 @@ impl Given {
             monitor: &Unwatched,
             policy: &MlpKind,
             origin: &self.origin,
+            memory: None,
         }))
     }
 

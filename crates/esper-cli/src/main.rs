@@ -2,8 +2,10 @@
 
 mod commands;
 mod output;
+mod plain;
 mod progress;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -15,6 +17,7 @@ use commands::{
     run, tasks, train,
 };
 use output::{Failure, Output};
+use plain::plain;
 
 /// Decisions from logged data in an uncertain world: ask for an average return, and get it.
 ///
@@ -101,7 +104,7 @@ fn main() -> ExitCode {
             print_panic(panic);
         }
     }));
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| misused(&error));
     let device = match arguments.device {
         DeviceArgument::Cpu => DeviceName::Cpu,
         DeviceArgument::Gpu => DeviceName::Gpu,
@@ -118,6 +121,19 @@ fn main() -> ExitCode {
     match rayon::scope(|_| dispatch(arguments, &output)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => output.fail(&failure),
+    }
+}
+
+/// Says what is wrong with the arguments, or what was asked about them, and ends.
+fn misused(error: &clap::Error) -> ! {
+    let words = error.render().to_string();
+    match plain(&words) {
+        // In colour where that helps.
+        Cow::Borrowed(_) => error.exit(),
+        Cow::Owned(words) => {
+            eprint!("{words}");
+            std::process::exit(error.exit_code());
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use esper_nn::{Device, DeviceName};
 use esper_report::ReportError;
 use serde::Serialize;
 
+use crate::plain::{plain, plain_json};
 use crate::progress::duration;
 
 /// How the user wants to be spoken to, and where tensors are to be.
@@ -19,6 +20,9 @@ pub(crate) struct Output {
     colours: bool,
     device: DeviceName,
 }
+
+/// Stands around the code of a colour until a result is printed: a character that no text has.
+const COLOUR: char = '\u{fdd0}';
 
 /// How a piece of text stands out.
 #[derive(Clone, Copy)]
@@ -51,7 +55,10 @@ impl Output {
             Paint::Good => "32",
             Paint::Bad => "31",
         };
-        if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        match self.colours {
+            true => format!("{COLOUR}{code}{COLOUR}{text}{COLOUR}0{COLOUR}"),
+            false => text.to_owned(),
+        }
     }
 
     /// Whether notes and progress are wanted.
@@ -66,10 +73,11 @@ impl Output {
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         let printed = if self.json {
-            serde_json::to_string_pretty(json)
-                .map_err(|error| Failure::error(format!("cannot write JSON: {error}")))?
+            let document = serde_json::to_string_pretty(json)
+                .map_err(|error| Failure::error(format!("cannot write JSON: {error}")))?;
+            plain_json(&document).into_owned()
         } else {
-            text()
+            self.coloured(&plain(&text()))
         };
         match writeln!(std::io::stdout(), "{}", printed.trim_end()) {
             // Whoever read the output has seen enough (`esper info … | head`).
@@ -78,16 +86,31 @@ impl Output {
         }
     }
 
+    /// The codes of colours in place of their marks. What a name may have of those stays uncoloured: it is no number.
+    fn coloured(&self, text: &str) -> String {
+        if !self.colours {
+            return text.to_owned();
+        }
+        let mut printed = String::new();
+        for (at, piece) in text.split(COLOUR).enumerate() {
+            match at % 2 == 1 && ["0", "1", "31", "32"].contains(&piece) {
+                true => printed += &format!("\x1b[{piece}m"),
+                false => printed += piece,
+            }
+        }
+        printed
+    }
+
     /// Something the user should know beside the result.
     pub(crate) fn note(&self, note: &str) {
         if self.talks() {
-            eprintln!("note: {note}");
+            eprintln!("note: {}", plain(note));
         }
     }
 
     /// Says why the program failed.
     pub(crate) fn fail(&self, failure: &Failure) -> ExitCode {
-        eprintln!("error: {}", failure.message);
+        eprintln!("error: {}", plain(&failure.message));
         ExitCode::from(failure.status)
     }
 }

@@ -13,6 +13,7 @@ use esper_eval::{Observer, PlannedRun, RunResults};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::output::{Output, run_line};
+use crate::plain::plain;
 
 /// How far one piece of work is, with rate and time left. Draws only on a terminal, and not when quiet.
 pub(crate) struct Progress {
@@ -23,7 +24,7 @@ impl Progress {
     pub(crate) fn new(output: &Output, label: &str, unit: &'static str, total: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), target(output));
         bar.set_style(style(unit));
-        bar.set_message(label.to_owned());
+        bar.set_message(plain(label).into_owned());
         Progress { bar }
     }
 
@@ -44,7 +45,7 @@ impl Progress {
 
     /// Says this beside the label from now on.
     pub(crate) fn say(&self, words: String) {
-        self.bar.set_message(words);
+        self.bar.set_message(plain(&words).into_owned());
     }
 }
 
@@ -119,7 +120,7 @@ impl<'a> Board<'a> {
     /// Says something above the lines.
     pub(crate) fn say(&self, line: &str) {
         if self.output.talks() {
-            self.lines.suspend(|| eprintln!("{line}"));
+            self.lines.suspend(|| eprintln!("{}", plain(line)));
         }
     }
 }
@@ -138,7 +139,7 @@ impl Observer for Board<'_> {
         let bar = state.collecting.get_or_insert_with(|| {
             let bar = self.lines.add(ProgressBar::new(total));
             bar.set_style(style("steps"));
-            bar.set_message(format!("collecting {task}"));
+            bar.set_message(plain(&format!("collecting {task}")).into_owned());
             bar
         });
         bar.set_position(done);
@@ -175,7 +176,7 @@ impl Observer for Board<'_> {
             *known = phase.to_owned();
             bar.reset();
             bar.set_length(total as u64);
-            bar.set_message(format!("{name}: {phase}"));
+            bar.set_message(plain(&format!("{name}: {phase}")).into_owned());
         }
         bar.set_position(done as u64);
         if let Some(summary) = summary {

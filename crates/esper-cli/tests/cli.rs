@@ -204,7 +204,7 @@ fn wrong_use_is_explained() {
         (&["collect", "gambling", "--fraction", "0"], 2, "not a share"),
         (&["collect", "gambling", "--fraction", "101%"], 2, "not a share"),
         (&["collect", "gambling", "--fraction", "nan"], 2, "not a share"),
-        (&["collect", "twenty48", "--expert", "missing"], 2, "cannot read missing"),
+        (&["collect", "twenty48", "--expert", "missing"], 2, "missing: No such file"),
         (&["collect", "twenty48", "--expert", "text.parquet"], 2, "no expert for the task"),
         (&["expert", "chess"], 2, "there are gambling, connect-four, twenty48"),
         (&["expert", "twenty48", "--until", "often"], 2, "--until"),
@@ -218,6 +218,9 @@ fn wrong_use_is_explained() {
         (&["info", "missing.parquet"], 1, "missing.parquet"),
         (&["info", "folder"], 1, "folder"),
         (&["info", "text.parquet"], 1, "cannot be read as a Parquet file"),
+        (&["train", "text.parquet", "--memory", "plenty"], 2, "say 2GB, 512MB or 1.5GiB"),
+        (&["run", "gambling", "--memory", "2 apples"], 2, "say 2GB, 512MB or 1.5GiB"),
+        (&["train", "text.parquet", "--memory", "2GB"], 1, "cannot be read as a Parquet file"),
         (&["dance"], 2, "dance"),
         (
             &["book", "build", "--out", "book.bin", "--database", "text.parquet"],
@@ -355,4 +358,20 @@ fn info_reads_well() {
     assert!(first_line.starts_with("gambling.parquet  (0.0 MB, read in 0."), "{first_line}");
     let expected = include_str!("info_gambling.txt");
     assert_eq!(rest, expected, "got:\n{rest}");
+}
+
+#[test]
+fn a_data_set_is_exported_to_minari_and_comes_back() {
+    let folder = folder();
+    esper(folder.path(), &["collect", "gambling", "--steps", "200", "--seed", "7"]);
+    let export = ["export", "gambling.parquet", "--minari", "gambling-v1"];
+    let exported = json(&esper(folder.path(), &[&export[..], &["--json"]].concat()));
+    let data = esper_data::read(&folder.path().join("gambling.parquet")).unwrap();
+    assert_eq!(exported["dataset_id"], "gambling-v1");
+    assert_eq!(exported["steps"], data.steps());
+    let known = esper_data::read_known(&folder.path().join("gambling-v1")).unwrap().unwrap();
+    assert_eq!(known.data, data);
+    let again = esper(folder.path(), &export);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(stderr(&again).contains("already exists"), "{}", stderr(&again));
 }

@@ -82,7 +82,6 @@ fn figures_are_files_too() {
     refused(&report("nowhere"), 1, "there is no such folder");
     refused(&report("page.html"), 1, "it is no folder");
     refused(&report("figures"), 1, "`esper run` and `esper reproduce` make them");
-    refused(&report("run/esper-mlp-0"), 1, "it holds a single run");
     fs::remove_file(folder.path().join("run/results.json")).unwrap();
     refused(&report("run"), 1, "not complete");
 }

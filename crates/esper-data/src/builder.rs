@@ -408,12 +408,31 @@ impl DatasetBuilder {
             metadata,
             starts: self.starts,
             ends: self.ends,
-            observations,
-            actions,
+            observations: observations.into(),
+            actions: actions.into(),
             rewards: self.rewards,
             behaviours: self.behaviours,
             behaviour_of,
+            scratch: None,
         })
+    }
+
+    /// Takes out all complete episodes, and goes on with the one under way as the first of what is left. The spaces have to be
+    /// given.
+    pub(crate) fn take_complete(&mut self) -> DatasetBuilder {
+        let (episodes, steps) = (self.episodes(), self.starts[self.episodes()]);
+        let rest = DatasetBuilder {
+            metadata: self.metadata.clone(),
+            observations: self.observations.split_off(steps + episodes),
+            actions: self.actions.split_off(steps),
+            rewards: self.rewards.split_off(steps),
+            starts: vec![0],
+            ends: Vec::new(),
+            behaviours: self.behaviours.clone(),
+            behaviour_of: Vec::new(),
+            behaviour: self.behaviour.take(),
+        };
+        std::mem::replace(self, rest)
     }
 
     /// For every episode an index into the behaviours, which all episodes have, or none.
@@ -434,6 +453,16 @@ impl DatasetBuilder {
 }
 
 impl Column {
+    /// Takes out the rows from one on.
+    fn split_off(&mut self, row: usize) -> Column {
+        let cells = match &mut self.cells {
+            Cells::Byte(cells) => Cells::Byte(cells.split_off(row * self.width)),
+            Cells::Short(cells) => Cells::Short(cells.split_off(row * self.width)),
+            Cells::Float(cells) => Cells::Float(cells.split_off(row * self.width)),
+        };
+        Column { name: self.name, width: self.width, cells }
+    }
+
     /// Checks that cells are so many rows of the column, and of its space if that is given. Returns the cells of a row.
     fn fit(
         &self,

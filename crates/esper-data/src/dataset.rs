@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::cells::Cells;
+use crate::cells::{CellType, Cells, CellsRef};
 use crate::error::DataError;
 use crate::fields::Fields;
+use crate::scratch::{Scratch, Stored};
 use crate::space::{CellError, Space};
 
 /// What the columns of a data set mean, and where it came from.
@@ -69,15 +70,17 @@ pub(crate) struct Columns {
     /// How every episode ended.
     pub(crate) ends: Vec<End>,
     /// Observations, `length + 1` rows for every episode.
-    pub(crate) observations: Cells,
+    pub(crate) observations: Stored,
     /// Actions, one row a step.
-    pub(crate) actions: Cells,
+    pub(crate) actions: Stored,
     /// Rewards, one a step.
     pub(crate) rewards: Vec<f32>,
     /// The names of the behaviours; none when nothing is known.
     pub(crate) behaviours: Vec<String>,
     /// For every episode an index into `behaviours`; empty when there are none.
     pub(crate) behaviour_of: Vec<u16>,
+    /// Where columns are that are not in memory; none where they are.
+    pub(crate) scratch: Option<Scratch>,
 }
 
 impl Columns {
@@ -99,7 +102,7 @@ impl Columns {
             ("observation", observation_space, &self.observations, 1),
             ("action", action_space, &self.actions, 0),
         ] {
-            space.check(cells.view()).map_err(|CellError { row, cell, problem }| {
+            space.check(cells.whole().view()).map_err(|CellError { row, cell, problem }| {
                 let place = self.place(row, extra);
                 format!("{name} outside {space}: {place}, cell {cell}: {problem}")
             })?;
@@ -148,6 +151,12 @@ impl Dataset {
         columns.check().map_err(DataError::Invalid)?;
         let episodes = columns.ends.len();
         Ok(Self::view(Arc::new(columns), None, episodes))
+    }
+
+    /// Columns whose parts have been checked.
+    pub(crate) fn of_checked(columns: Columns) -> Self {
+        let episodes = columns.ends.len();
+        Self::view(Arc::new(columns), None, episodes)
     }
 
     /// A look at the first of the chosen episodes.
@@ -266,19 +275,68 @@ impl Dataset {
         self.episode_steps(episode).len()
     }
 
+    /// The number of steps of the longest episode.
+    pub fn longest(&self) -> usize {
+        (0..self.episodes).map(|episode| self.length(episode)).max().unwrap_or(0)
+    }
+
     /// How one episode ended.
     pub fn end(&self, episode: usize) -> End {
         self.columns.ends[self.source(episode)]
     }
 
-    /// Observations, final ones included: `[rows, cells]`. Of a view: those of the whole.
+    /// Observations, final ones included: `[rows, cells]`. Of a view: those of the whole. Where they are on disk, all of them
+    /// are read and kept; [`with_observations`](Dataset::with_observations) reads what is needed.
     pub fn observations(&self) -> &Cells {
-        &self.columns.observations
+        self.columns.observations.whole()
     }
 
-    /// Actions: `[rows, cells]`. Of a view: those of the whole.
+    /// Actions: `[rows, cells]`. Of a view: those of the whole. As with [`observations`](Dataset::observations), all of them.
     pub fn actions(&self) -> &Cells {
-        &self.columns.actions
+        self.columns.actions.whole()
+    }
+
+    /// Shows some rows of the observations: cells, and which of their rows stand for those that were asked for.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such row, or the disk that it is on cannot be read any more.
+    pub fn with_observations<R>(
+        &self,
+        rows: &[usize],
+        see: impl FnOnce(CellsRef<'_>, &[usize]) -> R,
+    ) -> R {
+        let width = self.metadata().observation_space.cells();
+        self.columns.observations.with_rows(rows, width, see)
+    }
+
+    /// Shows some rows of the actions, as [`with_observations`](Dataset::with_observations) does.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such row, or the disk that it is on cannot be read any more.
+    pub fn with_actions<R>(
+        &self,
+        rows: &[usize],
+        see: impl FnOnce(CellsRef<'_>, &[usize]) -> R,
+    ) -> R {
+        let width = self.metadata().action_space.cells();
+        self.columns.actions.with_rows(rows, width, see)
+    }
+
+    /// What the cells of observations are stored as.
+    pub fn observation_type(&self) -> CellType {
+        self.columns.observations.cell_type()
+    }
+
+    /// What the cells of actions are stored as.
+    pub fn action_type(&self) -> CellType {
+        self.columns.actions.cell_type()
+    }
+
+    /// Where columns are that are not in memory, and others of the same size belong; `None` where all are in memory.
+    pub fn scratch(&self) -> Option<&Scratch> {
+        self.columns.scratch.as_ref()
     }
 
     /// Rewards: `[rows]`. Of a view: those of the whole.

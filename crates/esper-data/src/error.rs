@@ -21,6 +21,20 @@ pub enum DataError {
     /// What would have been overwritten is no file but a device, a pipe or a socket.
     #[error("{path} is not a file, and is not replaced by one; choose another path", path = .0.display())]
     NotAFile(PathBuf),
+    /// What should have been read is no regular file but a device, a pipe or a socket.
+    #[error("{path} is a pipe, a socket or a device; only regular files are read: write it to one first", path = .0.display())]
+    NotRegular(PathBuf),
+    /// Somebody else is writing there.
+    #[error(
+        "{path} is being written by {holder}; wait until that is done or end it, or choose another place",
+        path = path.display()
+    )]
+    Locked {
+        /// The folder or file.
+        path: PathBuf,
+        /// Who has it.
+        holder: String,
+    },
     /// The folder a file should go to is not there.
     #[error("there is no folder {path}; make it first", path = .0.display())]
     NoFolder(PathBuf),

@@ -22,6 +22,7 @@ mod names;
 mod numbers;
 mod overview;
 mod packed;
+mod scratch;
 mod seed;
 mod space;
 mod statistics;
@@ -35,15 +36,17 @@ pub use draw::{LOG_DEVIATIONS, draw_softmax, draw_squashed, draw_weighted, index
 pub use error::DataError;
 pub use fields::{Field, FieldKind, Fields, SECONDS_OF_A_DAY, Word, parse_date, parse_truth};
 pub use file::{
-    Checksums, DatasetWriter, Header, LabelColumns, PendingFile, StepLabels, panics_are_caught,
-    read, write_file, write_json,
+    Checksums, DatasetWriter, Header, LabelColumns, Lock, PendingFile, StepLabels, clean_folder,
+    panics_are_caught, read, read_file, read_header, read_on_disk, read_text, write_file,
+    write_json,
 };
 pub use formats::{Known, read_known, write_minari};
 pub use info::Info;
 pub use names::check_name;
 pub use numbers::Moments;
 pub use overview::{BehaviourReturns, Overview};
-pub use packed::PackedBatch;
+pub use packed::{PackedBatch, Window};
+pub use scratch::{ByteColumn, Scratch};
 pub use seed::{Rng, Seed};
 pub use space::{CellError, MAX_CATEGORIES, MAX_CELLS, Space};
 pub use statistics::{Bar, BehaviourSummary, Distribution, Tally, return_histogram};

@@ -112,7 +112,7 @@ impl Overview {
             .filter(|(_, episodes)| !episodes.is_empty())
             .map(|(name, episodes)| of_some(name, episodes))
             .collect();
-        behaviours.sort_by(|a, b| b.episodes.cmp(&a.episodes));
+        behaviours.sort_by_key(|of| std::cmp::Reverse(of.episodes));
         let ends = || everything.iter().map(|&episode| data.end(episode));
         let returns: Vec<f64> = everything.iter().map(|&episode| returned(episode)).collect();
         Overview {

@@ -11,10 +11,33 @@
 
 use crate::dataset::Dataset;
 
+/// Steps of an episode that follow each other: all of them, or some of one that is too long to be taken as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The episode.
+    pub episode: usize,
+    /// Its first step: steps since the start of the episode.
+    pub start: usize,
+    /// How many steps.
+    pub length: usize,
+}
+
+impl Window {
+    /// A whole episode.
+    pub fn whole(data: &Dataset, episode: usize) -> Self {
+        Window { episode, start: 0, length: data.length(episode) }
+    }
+
+    /// The step after the last.
+    pub fn end(self) -> usize {
+        self.start + self.length
+    }
+}
+
 /// Which steps of a data set a batch holds, and in what order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackedBatch {
-    episodes: Vec<usize>,
+    windows: Vec<Window>,
     batch_sizes: Vec<usize>,
     offsets: Vec<usize>,
     step_rows: Vec<usize>,
@@ -31,28 +54,45 @@ impl PackedBatch {
     ///
     /// Episodes of equal length keep the order they were given in; an episode may be given twice.
     pub fn fill(&mut self, data: &Dataset, episodes: &[usize]) {
-        self.episodes.clear();
-        self.episodes.extend_from_slice(episodes);
-        self.episodes.sort_by_key(|&episode| std::cmp::Reverse(data.length(episode)));
+        self.windows.clear();
+        self.windows.extend(episodes.iter().map(|&episode| Window::whole(data, episode)));
+        self.pack(data);
+    }
+
+    /// The same with parts of episodes, each as if it were an episode. Time counts from a window's first step.
+    ///
+    /// # Panics
+    ///
+    /// When an episode has no such steps.
+    pub fn fill_windows(&mut self, data: &Dataset, windows: &[Window]) {
+        let within = |window: &Window| window.end() <= data.length(window.episode);
+        assert!(windows.iter().all(within), "windows are parts of episodes");
+        self.windows.clear();
+        self.windows.extend_from_slice(windows);
+        self.pack(data);
+    }
+
+    fn pack(&mut self, data: &Dataset) {
+        self.windows.sort_by_key(|window| std::cmp::Reverse(window.length));
         self.batch_sizes.clear();
         self.offsets.clear();
         self.offsets.push(0);
         self.step_rows.clear();
         self.observation_rows.clear();
 
-        let longest = self.episodes.first().map_or(0, |&episode| data.length(episode));
-        let mut alive = self.episodes.len();
+        let longest = self.windows.first().map_or(0, |window| window.length);
+        let mut alive = self.windows.len();
         for time in 0..longest {
-            while data.length(self.episodes[alive - 1]) <= time {
+            while self.windows[alive - 1].length <= time {
                 alive -= 1;
             }
             self.batch_sizes.push(alive);
-            for (index, &episode) in self.episodes[..alive].iter().enumerate() {
+            for (index, window) in self.windows[..alive].iter().enumerate() {
                 // Rows of an episode follow each other from its first one, which is the packed row `index`.
                 let (step, observation) = match time {
                     0 => (
-                        data.episode_steps(episode).start,
-                        data.episode_observations(episode).start,
+                        data.episode_steps(window.episode).start + window.start,
+                        data.episode_observations(window.episode).start + window.start,
                     ),
                     _ => (self.step_rows[index] + time, self.observation_rows[index] + time),
                 };
@@ -68,9 +108,9 @@ impl PackedBatch {
         self.step_rows.len()
     }
 
-    /// The episodes, longest first.
-    pub fn episodes(&self) -> &[usize] {
-        &self.episodes
+    /// What was packed, longest first.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
     }
 
     /// How many episodes have a step at each time. Never grows.
@@ -120,7 +160,7 @@ mod tests {
         let data = numbered(&[1, 3, 2]);
         let mut batch = PackedBatch::new();
         batch.fill(&data, &[0, 1, 2]);
-        assert_eq!(batch.episodes(), [1, 2, 0]);
+        assert_eq!(batch.windows().iter().map(|it| it.episode).collect::<Vec<_>>(), [1, 2, 0]);
         assert_eq!(batch.batch_sizes(), [3, 2, 1]);
         assert_eq!(batch.offsets(), [0, 3, 5, 6]);
         assert_eq!(batch.step_rows(), [1, 4, 0, 2, 5, 3]);
@@ -140,9 +180,9 @@ mod tests {
         assert_eq!(batch.rows(), data.steps());
         let mut row = 0;
         for (time, &size) in batch.batch_sizes().iter().enumerate() {
-            for (index, &episode) in batch.episodes()[..size].iter().enumerate() {
+            for (index, window) in batch.windows()[..size].iter().enumerate() {
                 assert_eq!(row, batch.offsets()[time] + index);
-                assert_eq!(data.rewards()[batch.step_rows()[row]], episode as f32);
+                assert_eq!(data.rewards()[batch.step_rows()[row]], window.episode as f32);
                 assert_eq!(data.observations().category(batch.observation_rows()[row]), time);
                 assert_eq!(
                     data.observations().category(batch.observation_rows()[row] + 1),
@@ -154,6 +194,20 @@ mod tests {
         let mut steps = batch.step_rows().to_vec();
         steps.sort_unstable();
         assert_eq!(steps, (0..data.steps()).collect::<Vec<_>>());
+    }
+
+    /// The last two steps of an episode of three and the middle of one of five: steps 1, 2 and 4, 5, 6 of all.
+    #[test]
+    fn a_window_is_packed_like_an_episode() {
+        let data = numbered(&[3, 5]);
+        let mut batch = PackedBatch::new();
+        let windows = [(0, 1, 2), (1, 1, 3)];
+        let windows = windows.map(|(episode, start, length)| Window { episode, start, length });
+        batch.fill_windows(&data, &windows);
+        assert_eq!(batch.windows(), [windows[1], windows[0]]);
+        assert_eq!(batch.batch_sizes(), [2, 2, 1]);
+        assert_eq!(batch.step_rows(), [4, 1, 5, 2, 6]);
+        assert_eq!(batch.observation_rows(), [5, 1, 6, 2, 7]);
     }
 
     #[test]

@@ -372,3 +372,46 @@ fn whatever_disagrees_is_named() {
         assert!(error.contains("data.parquet"), "the file is named: {error}");
     }
 }
+
+/// What is left on disk is the same data set: row by row, with its checksums, behaviours and ends; and what is wrong with a file
+/// is found either way.
+#[test]
+fn a_data_set_on_disk_is_the_same_as_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    let scratch = esper_data::Scratch::in_folder(folder.path());
+    let mut rng = Seed::new(3).rng();
+    let spaces = Metadata::new(
+        Space::Box { shape: vec![3], bounds: None },
+        Space::MultiDiscrete { nvec: vec![300, 2] },
+    );
+    let mut builder = DatasetBuilder::new(spaces).with_behaviours(["one", "two"]);
+    for episode in 0..40usize {
+        builder.made_by(["one", "two"][episode % 2]);
+        for _ in 0..rng.random_range(1..2_000) {
+            let seen: [f32; 3] = rng.random();
+            let taken = [rng.random_range(0..300u16), rng.random_range(0..2)];
+            builder.push(&seen, &taken, rng.random()).unwrap();
+        }
+        builder.end(&[0.0f32; 3], End { terminated: episode % 3 == 0, truncated: false }).unwrap();
+    }
+    let data = builder.build().unwrap();
+    data.write(&path, false).unwrap();
+    let on_disk = esper_data::read_on_disk(&path, &scratch).unwrap();
+    assert!(on_disk.scratch().is_some() && data.scratch().is_none());
+    let rows: Vec<usize> = (0..50).map(|_| rng.random_range(0..data.rows())).collect();
+    let cells = |data: &esper_data::Dataset| {
+        data.with_observations(&rows, |cells, rows| {
+            rows.iter().map(|&row| cells.number(3 * row + 1)).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(cells(&data), cells(&on_disk));
+    // As wholes, too.
+    assert_eq!(on_disk, data);
+    assert_eq!(esper_data::Checksums::of(&on_disk), esper_data::Checksums::of(&data));
+
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    assert!(esper_data::read_on_disk(&path, &scratch).is_err());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+}

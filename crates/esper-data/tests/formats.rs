@@ -235,6 +235,64 @@ fn what_is_none_of_them_is_left_to_others() {
     assert!(matches!(read_known(&folder.path().join("none")), Err(DataError::Io { .. })));
 }
 
+/// A copy of a data set of Minari whose metadata is changed.
+fn changed(name: &str, from: &str, to: &str) -> String {
+    fn copy(from: &Path, to: &Path) {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+            let to = to.join(entry.file_name());
+            match entry.path().is_dir() {
+                true => copy(&entry.path(), &to),
+                false => drop(std::fs::copy(entry.path(), to).unwrap()),
+            }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    copy(&file(name).join("data"), folder.path());
+    let path = folder.path().join("metadata.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{text}");
+    std::fs::write(&path, text.replace(from, to)).unwrap();
+    read_known(folder.path()).unwrap_err().to_string()
+}
+
+#[test]
+fn contradictions_are_said_with_their_place() {
+    let more = ("\"total_episodes\": 3", "\"total_episodes\": 4");
+    for (name, (from, to), words) in [
+        (
+            "minari-0.5-hdf5-box",
+            more,
+            "main_data.hdf5: `/`: 3 episodes, where `total_episodes` is 4",
+        ),
+        ("minari-0.5-arrow-box", more, "/3: "),
+        ("minari-0.5-parquet-box", more, "/3: "),
+        (
+            "minari-0.5-hdf5-discrete",
+            ("\\\"n\\\": 50", "\\\"n\\\": 5"),
+            "episode_1/observations, row 0: 10 is not one of the categories 0 to 4",
+        ),
+        (
+            "minari-0.5-hdf5-mixed",
+            ("MultiBinary\\\", \\\"n\\\": 2", "MultiBinary\\\", \\\"n\\\": 3"),
+            "episode_0/observations/arm/grip: 2 numbers a row where MultiBinary(3) has 3",
+        ),
+        (
+            "minari-0.5-arrow-mixed",
+            ("\\\"mode\\\"", "\\\"mood\\\""),
+            "there is no column `observations.mood`",
+        ),
+        (
+            "minari-0.5-parquet-box",
+            ("\\\"Box\\\"", "\\\"Text\\\""),
+            "is Text, which is not supported",
+        ),
+    ] {
+        let error = changed(name, from, to);
+        assert!(error.contains(words), "{name}: {error}");
+    }
+}
+
 /// Data sets of all spaces; in the last one, everything that Minari has no place for.
 fn samples() -> Vec<Dataset> {
     let mut samples: Vec<Dataset> = spaces()

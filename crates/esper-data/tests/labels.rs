@@ -47,7 +47,7 @@ fn labels_come_back_as_they_were() {
     let mut rng = Seed::new(1).rng();
     let labels: Vec<f32> = (0..data.rows()).map(|_| rng.random()).collect();
     let clusters: Vec<u8> = (0..data.rows() * 5).map(|_| rng.random()).collect();
-    for clusters in [None, Some((5, clusters))] {
+    for clusters in [None, Some((5, clusters.into()))] {
         let written = StepLabels { labels: labels.clone(), clusters };
         written.columns().write(&data, &path, true).unwrap();
         assert_eq!(StepLabels::read(&path, &data).unwrap(), written);
@@ -59,7 +59,7 @@ fn rows_are_placed_by_their_episode_and_step() {
     let (_folder, path) = folder();
     let expected = StepLabels {
         labels: vec![2.5, 0.5, 1.5],
-        clusters: Some((2, vec![2, 253, 0, 255, 1, 254])),
+        clusters: Some((2, vec![2, 253, 0, 255, 1, 254].into())),
     };
     write_foreign(&path, None, columns());
     assert_eq!(StepLabels::read(&path, &small()).unwrap(), expected);
@@ -179,7 +179,7 @@ fn damage_is_an_error_not_a_crash() {
     let (_folder, path) = folder();
     let data = random(Space::Discrete { n: 7 }, Space::Discrete { n: 3 }, 100, 0);
     let labels = data.returns_to_go(1.0);
-    let clusters = vec![7; data.rows() * 4];
+    let clusters = vec![7; data.rows() * 4].into();
     let columns = LabelColumns { labels: &labels, clusters: Some((4, &clusters)) };
     columns.write(&data, &path, false).unwrap();
     let whole = fs::read(&path).unwrap();

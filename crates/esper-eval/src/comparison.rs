@@ -9,7 +9,7 @@ use esper::settings::Preset;
 use esper_tasks::{Task, task};
 use serde::{Deserialize, Serialize};
 
-use crate::results::{ResultsError, read_json};
+use crate::results::{ResultsError, read_checked};
 use crate::text::{percent, plural};
 
 /// What data is called that has no name.
@@ -96,7 +96,18 @@ impl Comparison {
 
     /// What is compared in a folder.
     pub fn read(folder: &Path) -> Result<Self, ResultsError> {
-        read_json(folder.join(Self::FILE))
+        read_checked(folder.join(Self::FILE), Self::check)
+    }
+
+    /// Whether it makes sense; one that was read from a file may not.
+    fn check(&self) -> Result<(), String> {
+        match () {
+            () if self.seeds == 0 => Err("it has no seeds".to_owned()),
+            () if self.fractions.as_ref().is_some_and(Vec::is_empty) => {
+                Err("it has no shares of the data".to_owned())
+            }
+            () => Ok(()),
+        }
     }
 
     /// What it is of, as a file may be called: the data's file, or the task with its data set if that is not the first.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use esper::condition::Condition;
 use esper::run::RunFolder;
-use esper_data::{Dataset, Moments, write_json};
+use esper_data::{Dataset, Lock, Moments, write_json};
 use esper_nn::{Device, default_device};
 use esper_tasks::proving::{self, Truth};
 use serde::{Deserialize, Serialize};
@@ -258,6 +258,9 @@ impl Proof {
         if entries.is_empty() || self.episodes == 0 {
             return Err(EvalError::Asked("there is nothing to try".to_owned()));
         }
+        fs::create_dir_all(folder)
+            .map_err(|source| EvalError::Folder { path: folder.to_owned(), source })?;
+        let _lock = Lock::folder(folder)?;
         let threads = rayon::current_num_threads();
         let (next, done, failed) =
             (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));

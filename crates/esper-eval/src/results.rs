@@ -1,13 +1,12 @@
 //! What came of several methods and seeds on one data set (`results.json`, `scaling.json`).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use esper::condition::Condition;
 use esper::methods::{About, Curve, Findings};
 use esper::policy::Outlook;
 use esper::run::Summary;
-use esper_data::{Dataset, Moments, Overview};
+use esper_data::{DataError, Dataset, Moments, Overview, read_file};
 use esper_tasks::{ReferenceReturns, Task};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -215,6 +214,15 @@ impl RunResults {
         }
     }
 
+    /// Whether it makes sense; what was read from a file may not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        // Where there is no world, nothing was tried.
+        match self.evaluation.sweep.is_empty() && self.evaluation.best_return.is_some() {
+            true => Err(format!("of seed {} nothing was asked for", self.seed)),
+            false => Ok(()),
+        }
+    }
+
     /// The standard error of the best return: that of the episodes of the best target.
     pub fn best_stderr(&self) -> Option<f64> {
         let best = self.evaluation.best_return?;
@@ -301,13 +309,8 @@ fn over_seeds(runs: &[RunResults]) -> Option<Outlook> {
 #[non_exhaustive]
 pub enum ResultsError {
     /// It is not there, or cannot be opened.
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Unreadable(#[from] DataError),
     /// It holds something else.
     #[error("{} cannot be read: {source}; it may be of another version of esper", path.display())]
     Damaged {
@@ -316,16 +319,30 @@ pub enum ResultsError {
         /// Why.
         source: serde_json::Error,
     },
+    /// It can be read, but what it says cannot be.
+    #[error("{} makes no sense: {problem}; it may have been changed or damaged, and is made again where it came from", path.display())]
+    Senseless {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 /// Reads a JSON file.
 pub fn read_json<T: DeserializeOwned>(path: PathBuf) -> Result<T, ResultsError> {
-    match fs::read(&path) {
-        Err(source) => Err(ResultsError::Unreadable { path, source }),
-        Ok(bytes) => {
-            serde_json::from_slice(&bytes).map_err(|source| ResultsError::Damaged { path, source })
-        }
-    }
+    let bytes = read_file(&path)?;
+    serde_json::from_slice(&bytes).map_err(|source| ResultsError::Damaged { path, source })
+}
+
+/// Reads a JSON file and checks what it says.
+pub(crate) fn read_checked<T: DeserializeOwned>(
+    path: PathBuf,
+    check: impl Fn(&T) -> Result<(), String>,
+) -> Result<T, ResultsError> {
+    let read = read_json(path.clone())?;
+    check(&read).map_err(|problem| ResultsError::Senseless { path, problem })?;
+    Ok(read)
 }
 
 impl Results {
@@ -357,7 +374,21 @@ impl Results {
 
     /// The results in a folder.
     pub fn read(folder: &Path) -> Result<Self, ResultsError> {
-        read_json(folder.join(Self::FILE))
+        read_checked(folder.join(Self::FILE), Self::check)
+    }
+
+    /// Whether they make sense; what was read from a file may not.
+    fn check(&self) -> Result<(), String> {
+        if self.methods.is_empty() {
+            return Err("it has no methods".to_owned());
+        }
+        self.methods.iter().try_for_each(|method| {
+            let of = |problem: String| format!("{}: {problem}", method.method);
+            if method.runs.is_empty() {
+                return Err(of("it has no runs".to_owned()));
+            }
+            method.runs.iter().try_for_each(RunResults::check).map_err(of)
+        })
     }
 }
 
@@ -367,7 +398,10 @@ impl Scaling {
 
     /// What is in a folder.
     pub fn read(folder: &Path) -> Result<Self, ResultsError> {
-        read_json(folder.join(Self::FILE))
+        read_checked(folder.join(Self::FILE), |scaling: &Self| match &scaling.fractions[..] {
+            [] => Err("it has no shares of the data".to_owned()),
+            entries => entries.iter().try_for_each(|entry| entry.results.check()),
+        })
     }
 }
 

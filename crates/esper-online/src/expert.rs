@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use esper::condition::Target;
 use esper::settings::{Config, Preset, Section};
-use esper::{Checkpoint, Monitor};
+use esper::{Checkpoint, Monitor, unfit_checkpoint};
 use esper_data::{Dataset, Metadata, Moments, Seed, Space};
 use esper_eval::{EvalError, Sweep, rollouts};
 use esper_nn::Device;
@@ -185,7 +185,10 @@ pub fn train_expert(
     }
     let mut course = Course::new(task, plan);
     if let Some(checkpoint) = monitor.load_checkpoint(PHASE)? {
-        course.restore(learner.get(), &checkpoint)?;
+        course.restore(learner.get(), &checkpoint).map_err(|error| match error {
+            OnlineError::Learning(error) => unfit_checkpoint(monitor, PHASE, error).into(),
+            other => other,
+        })?;
     }
     let mut kept = Instant::now();
     let mut keeping = Duration::ZERO;
@@ -342,8 +345,7 @@ impl Course {
             serde_json::from_slice(next_part(&mut parts)?).map_err(|_| elsewhere())?;
         if kept.of != self.of {
             return Err(OnlineError::Learning(esper::Error::Run(
-                "the checkpoint is of another training: of another task, seed or settings"
-                    .to_owned(),
+                "it is of another training, with another task, seed or settings".to_owned(),
             )));
         }
         *self = kept;

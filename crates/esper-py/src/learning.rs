@@ -218,12 +218,10 @@ pub(crate) fn labels<'py>(
     let folder = RunFolder::open(&path).map_err(IntoPython::raise)?;
     let found = py.detach(|| folder.labels(&data.data)).map_err(IntoPython::raise)?;
     let Some(found) = found else { return Ok(None) };
-    let clusters = found.clusters.map(|(width, cells)| {
-        let rows = (0..data.data.episodes()).flat_map(|at| {
-            let rows = data.data.episode_steps(at);
-            &cells[rows.start * width..rows.end * width]
-        });
-        let cells: Vec<u8> = rows.copied().collect();
+    let clusters = found.clusters.map(|(width, column)| {
+        let rows: Vec<usize> = data.data.step_rows().collect();
+        let mut cells = Vec::with_capacity(rows.len() * width);
+        column.gather(&rows, width, &mut cells);
         PyArray1::from_vec(py, cells).reshape([data.data.steps(), width])
     });
     Ok(Some((PyArray1::from_vec(py, data.by_step(&found.labels)), clusters.transpose()?)))

@@ -29,7 +29,11 @@ pub struct Scale {
 impl Scale {
     /// The scale of some numbers; numbers that are all the same are only moved.
     pub fn of(numbers: impl Iterator<Item = f64> + Clone) -> Self {
-        let moments = Moments::of(numbers);
+        Self::given(Moments::of(numbers))
+    }
+
+    /// The scale of numbers with these moments.
+    fn given(moments: Moments) -> Self {
         let (mean, deviation) = (moments.mean, moments.population_std());
         // What rounding leaves of numbers that do not differ is no deviation.
         let differ = deviation > 1e-9 * mean.abs().max(1e-3);
@@ -55,6 +59,9 @@ impl Scale {
         f64::from(number) * self.deviation + self.mean
     }
 }
+
+/// Rows that are looked at together.
+const ROWS_AT_ONCE: usize = 1 << 14;
 
 /// Rows of one column of cells, to become features.
 #[derive(Clone, Copy)]
@@ -88,6 +95,50 @@ impl Encoding {
             }
             _ => (Vec::new(), Vec::new()),
         };
+        Encoding { space: space.clone(), scaling, ranges }
+    }
+
+    /// The same of rows that are seen some at a time, as [`Dataset::with_observations`] shows them. Sums are taken in the
+    /// same order, so the scales have the same bits.
+    pub(crate) fn fit_parts(
+        space: &Space,
+        rows: impl Iterator<Item = usize> + Clone,
+        show: impl Fn(&[usize], &mut dyn FnMut(CellsRef<'_>, &[usize])),
+    ) -> Self {
+        let real = space.real_cells();
+        if real.is_empty() {
+            return Self::unscaled(space);
+        }
+        let width = space.cells();
+        let mut ranges = vec![[f32::MAX, f32::MIN]; real.len()];
+        // For each real number the sum of what `term` makes of it.
+        let mut sums = |term: &dyn Fn(usize, f64) -> f64| {
+            let mut sums = vec![std::iter::empty::<f64>().sum::<f64>(); real.len()];
+            let (mut rows, mut some) = (rows.clone(), Vec::with_capacity(ROWS_AT_ONCE));
+            loop {
+                some.clear();
+                some.extend(rows.by_ref().take(ROWS_AT_ONCE));
+                if some.is_empty() {
+                    return sums;
+                }
+                show(&some, &mut |cells, rows| {
+                    for row in rows {
+                        for (at, (cell, sum)) in real.iter().zip(&mut sums).enumerate() {
+                            let number = cells.number(row * width + cell);
+                            *sum += term(at, f64::from(number));
+                            let [low, high] = ranges[at];
+                            ranges[at] = [low.min(number), high.max(number)];
+                        }
+                    }
+                });
+            }
+        };
+        let count = rows.clone().count();
+        let means: Vec<f64> =
+            sums(&|_, number| number).iter().map(|sum| sum / count as f64).collect();
+        let squares = sums(&|at, number| (number - means[at]).powi(2));
+        let scale = |(&mean, squares): (&f64, f64)| Scale::given(Moments { count, mean, squares });
+        let scaling = means.iter().zip(squares).map(scale).collect();
         Encoding { space: space.clone(), scaling, ranges }
     }
 
@@ -136,7 +187,9 @@ impl Encoding {
 
     /// The features of one observation of a data set.
     pub(crate) fn features(&self, data: &Dataset, row: usize) -> Vec<f32> {
-        self.features_of(data.observations().view(), row)
+        let mut features = Vec::new();
+        data.with_observations(&[row], |cells, rows| features = self.features_of(cells, rows[0]));
+        features
     }
 
     /// The features of one row of cells.

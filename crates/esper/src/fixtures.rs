@@ -104,6 +104,7 @@ impl Given {
             monitor: &Unwatched,
             policy: &MlpKind,
             origin: &self.origin,
+            memory: None,
         }
     }
 }

@@ -52,6 +52,7 @@ mod error;
 pub mod features;
 #[cfg(test)]
 mod fixtures;
+pub mod memory;
 pub mod methods;
 pub mod onnx;
 pub mod policy;
@@ -61,8 +62,9 @@ pub mod serving;
 pub mod settings;
 pub mod training;
 mod trajectories;
+mod windows;
 
 pub use error::Error;
 pub use registry::Registry;
-pub use training::{Checkpoint, Monitor, RECORD_EVERY, Unwatched};
+pub use training::{Checkpoint, Monitor, RECORD_EVERY, Unwatched, unfit_checkpoint};
 pub use trajectories::{FEWEST_EPISODES, Interface, Split, StepRows};

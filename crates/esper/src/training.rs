@@ -48,6 +48,19 @@ pub trait Monitor: Sync {
     fn load_checkpoint(&self, _phase: &str) -> Result<Option<Checkpoint>, Error> {
         Ok(None)
     }
+
+    /// What errors call the checkpoint of a phase: where it is kept.
+    fn checkpoint_name(&self, phase: &str) -> String {
+        format!("the checkpoint of {phase}")
+    }
+}
+
+/// Why a checkpoint cannot be gone on from, said of the file that it was read from.
+pub fn unfit_checkpoint(monitor: &dyn Monitor, phase: &str, error: Error) -> Error {
+    let name = monitor.checkpoint_name(phase);
+    Error::Run(format!(
+        "{name} cannot be gone on with: {error}; remove it to train that part from its start"
+    ))
 }
 
 /// No-op monitor: nobody follows.
@@ -97,6 +110,10 @@ impl Monitor for PartOf<'_> {
 
     fn load_checkpoint(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
         self.monitor.load_checkpoint(phase)
+    }
+
+    fn checkpoint_name(&self, phase: &str) -> String {
+        self.monitor.checkpoint_name(phase)
     }
 }
 
@@ -169,7 +186,9 @@ pub fn train(
     let mut start = 0;
     if let Some(checkpoint) = monitor.load_checkpoint(phase)? {
         let mut parts = checkpoint.parts.iter().map(Vec::as_slice);
-        learner.checkpointed().into_iter().try_for_each(|kept| kept.restore(&mut parts))?;
+        let mut kept = learner.checkpointed().into_iter();
+        kept.try_for_each(|kept| kept.restore(&mut parts))
+            .map_err(|error| unfit_checkpoint(monitor, phase, error))?;
         start = checkpoint.step;
     }
     let mut kept = Instant::now();

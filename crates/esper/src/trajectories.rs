@@ -1,7 +1,7 @@
 //! Batches of whole trajectories as tensors, and which of them are held out.
 
 use burn::tensor::{Tensor, TensorData};
-use esper_data::{Cells, CellsRef, Dataset, Fields, PackedBatch, Rng, Seed, Space};
+use esper_data::{Cells, CellsRef, Dataset, Fields, PackedBatch, Rng, Seed, Space, Window};
 use esper_nn::{Device, RowsIn};
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -28,10 +28,13 @@ impl Interface {
     /// Real numbers are scaled by what is in the data.
     pub fn of(data: &Dataset) -> Self {
         let metadata = data.metadata();
-        let (observations, actions) = (data.observations().view(), data.actions().view());
-        let observation =
-            Encoding::fit(&metadata.observation_space, observations, data.observation_rows());
-        let action = Encoding::fit(&metadata.action_space, actions, data.step_rows());
+        let (seen, done) = (&metadata.observation_space, &metadata.action_space);
+        let observation = Encoding::fit_parts(seen, data.observation_rows(), |rows, see| {
+            data.with_observations(rows, see);
+        });
+        let action = Encoding::fit_parts(done, data.step_rows(), |rows, see| {
+            data.with_actions(rows, see);
+        });
         let fields = metadata.fields.clone();
         Interface { observation, action: ActionHead::new(action), fields }
     }
@@ -71,31 +74,44 @@ impl Interface {
 
     /// The observations that steps act on.
     pub fn states(&self, data: &Dataset, observation_rows: &[usize], device: &Device) -> RowsIn {
-        encode(&[self.observations(data, observation_rows)], device)
+        let encoding = &self.observation;
+        data.with_observations(observation_rows, |cells, rows| {
+            encode(&[Column { encoding, cells, rows }], device)
+        })
     }
 
     /// The actions taken, as an input.
     pub fn actions(&self, data: &Dataset, step_rows: &[usize], device: &Device) -> RowsIn {
-        encode(&[self.actions_taken(data, step_rows)], device)
+        let encoding = self.action.encoding();
+        data.with_actions(step_rows, |cells, rows| {
+            encode(&[Column { encoding, cells, rows }], device)
+        })
     }
 
     /// Observations with the actions taken.
     pub fn states_and_actions(&self, data: &Dataset, rows: &StepRows, device: &Device) -> RowsIn {
-        let taken = self.actions_taken(data, &rows.steps);
-        encode(&[self.observations(data, &rows.observations), taken], device)
+        data.with_actions(&rows.steps, |actions, steps| {
+            self.states_with(data, &rows.observations, (actions, steps), device)
+        })
     }
 
-    fn observations<'a>(&'a self, data: &'a Dataset, rows: &'a [usize]) -> Column<'a> {
-        Column { encoding: &self.observation, cells: data.observations().view(), rows }
-    }
-
-    fn actions_taken<'a>(&'a self, data: &'a Dataset, rows: &'a [usize]) -> Column<'a> {
-        Column { encoding: self.action.encoding(), cells: data.actions().view(), rows }
+    /// Observations with any actions.
+    pub(crate) fn states_with(
+        &self,
+        data: &Dataset,
+        observation_rows: &[usize],
+        (actions, steps): (CellsRef<'_>, &[usize]),
+        device: &Device,
+    ) -> RowsIn {
+        let done = Column { encoding: self.action.encoding(), cells: actions, rows: steps };
+        data.with_observations(observation_rows, |cells, rows| {
+            encode(&[Column { encoding: &self.observation, cells, rows }, done], device)
+        })
     }
 
     /// The actions taken, as a loss wants them.
     pub fn taken(&self, data: &Dataset, step_rows: &[usize], device: &Device) -> Taken {
-        self.action.taken(data.actions().view(), step_rows, device)
+        data.with_actions(step_rows, |cells, rows| self.action.taken(cells, rows, device))
     }
 }
 
@@ -113,20 +129,22 @@ pub struct StepRows {
 impl StepRows {
     /// All steps of some episodes, one episode after the other.
     pub fn of_episodes(data: &Dataset, episodes: &[usize]) -> Self {
-        let mut rows = StepRows::default();
-        for &episode in episodes {
-            let observations = data.episode_observations(episode);
-            rows.steps.extend(data.episode_steps(episode));
-            rows.observations.extend(observations.start..observations.end - 1);
-            rows.times.extend(0..data.length(episode) as u32);
-        }
-        rows
+        let whole = |&episode: &usize| Window::whole(data, episode);
+        Self::of_windows(data, episodes.iter().map(whole))
     }
 
-    /// Draws some of them, with replacement.
-    pub(crate) fn draw(&self, count: usize, rng: &mut Rng) -> Self {
-        let drawn: Vec<usize> = (0..count).map(|_| rng.random_range(0..self.steps.len())).collect();
-        self.only(&drawn)
+    /// The steps of some parts of episodes, one after the other.
+    pub(crate) fn of_windows(data: &Dataset, windows: impl Iterator<Item = Window>) -> Self {
+        let mut rows = StepRows::default();
+        for window in windows {
+            let Window { episode, start, length } = window;
+            let step = data.episode_steps(episode).start + start;
+            let observation = data.episode_observations(episode).start + start;
+            rows.steps.extend(step..step + length);
+            rows.observations.extend(observation..observation + length);
+            rows.times.extend(start as u32..window.end() as u32);
+        }
+        rows
     }
 
     /// Some of them.
@@ -136,6 +154,58 @@ impl StepRows {
             observations: some.iter().map(|&at| self.observations[at]).collect(),
             times: some.iter().map(|&at| self.times[at]).collect(),
         }
+    }
+}
+
+/// All steps of some episodes, one episode after the other, without a list of them.
+#[derive(Clone, Debug)]
+pub(crate) struct AllSteps<'a> {
+    data: &'a Dataset,
+    episodes: Vec<usize>,
+    /// Steps of every episode and of those before it.
+    ends: Vec<usize>,
+}
+
+impl<'a> AllSteps<'a> {
+    pub(crate) fn of(data: &'a Dataset, episodes: &[usize]) -> Self {
+        let mut ends = Vec::with_capacity(episodes.len());
+        let mut end = 0;
+        for &episode in episodes {
+            end += data.length(episode);
+            ends.push(end);
+        }
+        AllSteps { data, episodes: episodes.to_vec(), ends }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// All of them as rows of actions and rewards.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = usize> + Clone {
+        self.episodes.iter().flat_map(|&episode| self.data.episode_steps(episode))
+    }
+
+    /// Episode and time of one.
+    pub(crate) fn place(&self, at: usize) -> (usize, usize) {
+        let index = self.ends.partition_point(|&end| end <= at);
+        let episode = self.episodes[index];
+        (episode, at - (self.ends[index] - self.data.length(episode)))
+    }
+
+    /// Some of them.
+    pub(crate) fn only(&self, some: &[usize]) -> StepRows {
+        let windows = some.iter().map(|&at| {
+            let (episode, start) = self.place(at);
+            Window { episode, start, length: 1 }
+        });
+        StepRows::of_windows(self.data, windows)
+    }
+
+    /// Draws some of them, with replacement.
+    pub(crate) fn draw(&self, count: usize, rng: &mut Rng) -> StepRows {
+        let drawn: Vec<usize> = (0..count).map(|_| rng.random_range(0..self.len())).collect();
+        self.only(&drawn)
     }
 }
 
@@ -156,8 +226,7 @@ impl Clock {
 
     /// The clock of a data set.
     pub(crate) fn of(data: &Dataset) -> Self {
-        let longest = (0..data.episodes()).map(|episode| data.length(episode)).max();
-        Clock { longest: longest.unwrap_or(1) as f32 }
+        Clock { longest: data.longest().max(1) as f32 }
     }
 
     /// Whether time matters in a data set: episodes are cut while the world would have gone on, so that what is left to be
@@ -180,7 +249,7 @@ impl Clock {
     }
 }
 
-/// Whole trajectories, packed by time, longest first.
+/// Whole trajectories, or windows of them, packed by time, longest first.
 pub(crate) struct Trajectories {
     pub(crate) packed: PackedBatch,
     pub(crate) states: RowsIn,
@@ -194,19 +263,20 @@ impl Trajectories {
     pub(crate) fn new(
         data: &Dataset,
         interface: &Interface,
-        episodes: &[usize],
+        windows: &[Window],
         device: &Device,
     ) -> Self {
         let mut packed = PackedBatch::new();
-        packed.fill(data, episodes);
-        let times = packed.batch_sizes().iter().enumerate();
+        packed.fill_windows(data, windows);
         let rows = StepRows {
             steps: packed.step_rows().to_vec(),
             observations: packed.observation_rows().to_vec(),
-            times: times.flat_map(|(time, &size)| std::iter::repeat_n(time as u32, size)).collect(),
+            times: Vec::new(),
         };
         let next: Vec<usize> = rows.observations.iter().map(|row| row + 1).collect();
-        let following = interface.observation.dense(data.observations().view(), &next, device);
+        let following = data.with_observations(&next, |cells, rows| {
+            interface.observation.dense(cells, rows, device)
+        });
         Trajectories {
             states: interface.states(data, &rows.observations, device),
             states_and_actions: interface.states_and_actions(data, &rows, device),
@@ -220,7 +290,7 @@ impl Trajectories {
         self.packed.offsets()
     }
 
-    /// For every row the row of a step drawn uniformly from 0..=t of the same trajectory.
+    /// For every row the row of a step drawn uniformly from 0..=t of the same trajectory; of a window, from those in it.
     pub(crate) fn past(&self, rng: &mut Rng) -> Vec<u32> {
         let offsets = self.offsets();
         let mut rows = Vec::with_capacity(self.packed.rows());
@@ -228,6 +298,19 @@ impl Trajectories {
             rows.extend((0..size).map(|at| (offsets[rng.random_range(0..=time)] + at) as u32));
         }
         rows
+    }
+
+    /// For every row a step row drawn uniformly from 0..=t of the same trajectory, whether it is in the batch or not.
+    pub(crate) fn past_steps(&self, rng: &mut Rng) -> Vec<usize> {
+        let (windows, mut steps) = (self.packed.windows(), self.packed.step_rows().to_vec());
+        let offsets = self.offsets().windows(2).enumerate();
+        for (time, bounds) in offsets {
+            for (step, window) in steps[bounds[0]..bounds[1]].iter_mut().zip(windows) {
+                let time = window.start + time;
+                *step = *step - time + rng.random_range(0..=time);
+            }
+        }
+        steps
     }
 }
 

@@ -212,11 +212,11 @@ fn assert_reproducible(plan: &Plan, stops: &[usize]) {
         let folder = RunFolder::create(&home.path().join(name), plan, &id).unwrap();
         let outcome = in_threads(threads, || plan.train(&data, &folder)).unwrap();
         folder.complete(&data, &outcome).unwrap();
-        folder
+        folder.path().to_owned()
     };
     let one = whole("one", 1);
     let two = whole("two", 2);
-    assert_same_files(one.path(), two.path());
+    assert_same_files(&one, &two);
 
     for &after in stops {
         let path = home.path().join(format!("stopped-{after}"));
@@ -224,20 +224,24 @@ fn assert_reproducible(plan: &Plan, stops: &[usize]) {
         let stopping = Stopping { folder: &folder, after, steps: AtomicUsize::new(0) };
         assert!(matches!(plan.train(&data, &stopping), Err(Error::Stopped)), "{after}");
         assert!(load(&folder).is_err(), "not complete");
+        let busy = RunFolder::resume(&path, plan, &id).unwrap_err().to_string();
+        assert!(busy.contains("is being written by process"), "{busy}");
+        drop(folder);
         let folder = RunFolder::resume(&path, plan, &id).unwrap();
         let outcome = plan.train(&data, &folder).unwrap();
         let took = folder.complete(&data, &outcome).unwrap().train_seconds;
         assert!(after < 100 || took > outcome.seconds, "what came before the stop counts");
-        assert_same_files(one.path(), &path);
+        drop(folder);
+        assert_same_files(&one, &path);
     }
 
     // Going on with something else is refused.
     let other = Plan { seed: 4, ..plan.clone() };
-    let error = RunFolder::resume(one.path(), &other, &id).unwrap_err().to_string();
+    let error = RunFolder::resume(&one, &other, &id).unwrap_err().to_string();
     assert!(error.contains("another seed"), "{error}");
     let mut other = plan.clone();
     other.config = other.config.with(|general: &mut General| general.discount = 0.5).unwrap();
-    let error = RunFolder::resume(one.path(), &other, &id).unwrap_err().to_string();
+    let error = RunFolder::resume(&one, &other, &id).unwrap_err().to_string();
     assert!(error.contains("another configuration"), "{error}");
     // Settings that the method makes no use of may change.
     let mut same = plan.clone();
@@ -245,8 +249,8 @@ fn assert_reproducible(plan: &Plan, stops: &[usize]) {
         "cql" => same.config.with(|cluster: &mut ClusterConfig| cluster.steps += 1).unwrap(),
         _ => same.config.with(|cql: &mut CqlConfig| cql.steps += 1).unwrap(),
     };
-    RunFolder::resume(one.path(), &same, &id).unwrap();
-    let error = RunFolder::create(one.path(), plan, &id).unwrap_err();
+    RunFolder::resume(&one, &same, &id).unwrap();
+    let error = RunFolder::create(&one, plan, &id).unwrap_err();
     assert!(matches!(error, Error::RunExists(_)), "{error}");
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use esper_data::{PendingFile, Seed};
+use esper_data::{PendingFile, Seed, read_file};
 use esper_eval::text::count;
 use esper_tasks::connect_four::Solver;
 use esper_tasks::connect_four::book::{Book, Database, Scope};
@@ -97,7 +97,7 @@ fn build(arguments: &Build, output: &Output) -> Result<(), Failure> {
             let failed = |problem: &dyn std::fmt::Display| {
                 Failure::error(format!("{}: {problem}", path.display()))
             };
-            let bytes = std::fs::read(path).map_err(|error| failed(&error))?;
+            let bytes = read_file(path).map_err(Failure::error)?;
             Some(
                 Database::from_bytes(&bytes)
                     .ok_or_else(|| failed(&"not the database of positions with twelve discs"))?,

@@ -110,8 +110,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
 
 /// The expert in a file.
 fn read_expert(path: &Path, task: &Task) -> Result<Expert, Failure> {
-    let bytes = std::fs::read(path)
-        .map_err(|error| Failure::misuse(format!("cannot read {}: {error}", path.display())))?;
+    let bytes = esper_data::read_file(path).map_err(Failure::misuse)?;
     let spaces = task.spaces().map_err(Failure::error)?;
     Expert::from_safetensors(&bytes, &spaces)
         .map_err(|error| Failure::misuse(format!("{}: {error}", path.display())))

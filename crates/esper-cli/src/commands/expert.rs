@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use esper::{Checkpoint, Monitor};
-use esper_data::{Metadata, PendingFile, Space, write_file};
+use esper_data::{Lock, Metadata, PendingFile, Space, read_file, write_file};
 use esper_eval::text::{count, number};
 use esper_online::{ExpertPlan, OnlineError, Point, train_expert};
 use esper_tasks::{LEARNER, Task};
@@ -138,14 +138,15 @@ impl Monitor for Watch<'_> {
         if !self.resume {
             return Ok(None);
         }
-        match std::fs::read(self.checkpoint) {
+        match read_file(self.checkpoint) {
             Ok(bytes) => Checkpoint::from_bytes(self.checkpoint, &bytes).map(Some),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => {
-                let path = self.checkpoint.display();
-                Err(esper::Error::Run(format!("cannot read {path}: {error}")))
-            }
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error.into()),
         }
+    }
+
+    fn checkpoint_name(&self, _: &str) -> String {
+        self.checkpoint.display().to_string()
     }
 }
 
@@ -160,6 +161,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             checkpoint.display()
         )));
     }
+    // Of the file, and of what is kept beside it.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let _lock = match folder.is_none_or(Path::is_dir) {
+        true => Some(Lock::beside(&path).map_err(Failure::error)?),
+        // That there is no such folder is said below.
+        false => None,
+    };
     let mut file = PendingFile::create(&path, arguments.force).map_err(Failure::writing)?;
     let usual = ExpertPlan::new(task);
     let plan = ExpertPlan {
@@ -186,9 +194,6 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         OnlineError::Learning(error) => failure(error, ""),
         other => Failure::error(other),
     })?;
-    let written = |error| Failure::error(format!("{}: {error}", path.display()));
-    file.write_all(&expert.actor.to_safetensors()).map_err(written)?;
-    file.finish().map_err(Failure::writing)?;
     write_file(&path.with_extension("csv"), curve_csv(&expert.curve).as_bytes())
         .map_err(Failure::writing)?;
     if let (Some(path), Some(metadata), Some(replay)) =
@@ -197,6 +202,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         let data = replay.to_dataset(metadata, LEARNER).map_err(Failure::error)?;
         data.write(path, arguments.force).map_err(Failure::writing)?;
     }
+    // Last: with it the training is complete, and until then it can be gone on with.
+    let written = |error| Failure::error(format!("{}: {error}", path.display()));
+    file.write_all(&expert.actor.to_safetensors()).map_err(written)?;
+    file.finish().map_err(Failure::writing)?;
     if expert.reached {
         // Nothing to be done about one that cannot be removed, and no harm in it.
         let _ = std::fs::remove_file(&checkpoint);

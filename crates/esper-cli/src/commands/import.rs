@@ -11,7 +11,6 @@ use esper_data::{DataError, Fields, Space, Suspicions, Tally};
 use esper_eval::text::count;
 use serde::Serialize;
 
-use super::parse::parse_bytes;
 use super::summary::{Summary, behaviour_table, warnings_text};
 use crate::output::{Failure, Output, wrapped};
 use crate::progress::{Progress, catch_interrupts, go_on};
@@ -84,7 +83,7 @@ pub(crate) struct Arguments {
 
     /// Hold at most about this much in memory, as in 2GB; rows beyond go through temporary files beside DATA [default: half of
     /// what is free]
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = esper::memory::parse)]
     memory: Option<u64>,
 }
 

@@ -142,26 +142,3 @@ pub(super) fn parse_target(text: &str) -> Result<f64, String> {
         _ => Err("not a number".to_owned()),
     }
 }
-
-/// A size of memory: 2GB, 500MB, 1.5GiB, or bytes.
-pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let unit: f64 = match text[at..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "k" | "kb" => 1e3,
-        "m" | "mb" => 1e6,
-        "g" | "gb" => 1e9,
-        "t" | "tb" => 1e12,
-        "kib" => 1024.0,
-        "mib" => 1048576.0,
-        "gib" => 1073741824.0,
-        "tib" => 1099511627776.0,
-        _ => return Err("not a size such as 2GB or 500MB".to_owned()),
-    };
-    match text[..at].trim_end().parse::<f64>() {
-        Ok(number) if (1e6..=1e16).contains(&(number * unit)) => Ok((number * unit) as u64),
-        Ok(number) if number.is_finite() => Err("at least 1MB, and at most 10,000TB".to_owned()),
-        _ => Err("not a size such as 2GB or 500MB".to_owned()),
-    }
-}

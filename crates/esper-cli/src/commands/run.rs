@@ -127,6 +127,7 @@ fn experiment(arguments: &Arguments, output: &Output) -> Result<Experiment, Fail
             .with_policy(&settings.policy)?
             .with_seeds(arguments.seeds)
             .with_tensorboard(settings.tensorboard)
+            .with_memory(settings.memory)
             .with_resume(arguments.resume);
         if let Some(Methods(names)) = &arguments.methods {
             experiment = experiment.with_methods(names)?;

@@ -39,6 +39,11 @@ pub(super) struct Settings {
     #[arg(long, help = policy_help(), value_name = "P", value_parser = parse_policy, default_value = "mlp")]
     pub(super) policy: String,
 
+    /// Take at most this much memory, as in 2GB or 512MiB: data that is larger stays on disk while it is learned from, in files
+    /// beside what is written [default: all there is]
+    #[arg(long, value_name = "SIZE", value_parser = esper::memory::parse)]
+    pub(super) memory: Option<u64>,
+
     /// Also write what is measured while training as event files for TensorBoard, into the folder of every run
     #[arg(long)]
     pub(super) tensorboard: bool,
@@ -80,8 +85,6 @@ impl Settings {
     /// The TOML file, if there is one.
     pub(super) fn document(&self) -> Result<Option<String>, Failure> {
         let Some(path) = &self.config else { return Ok(None) };
-        let text = std::fs::read_to_string(path);
-        text.map(Some)
-            .map_err(|error| Failure::misuse(format!("cannot read {}: {error}", path.display())))
+        esper_data::read_text(path).map(Some).map_err(Failure::misuse)
     }
 }

@@ -1,10 +1,11 @@
 //! `esper train`: from a data file to a policy.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esper::Registry;
 use esper::condition::Promise;
+use esper::memory::read_within;
 use esper::methods::labels::FromFile;
 use esper::methods::{Findings, Method};
 use esper::run::{DataId, Plan, RunOptions, Summary};
@@ -65,9 +66,15 @@ struct Trained {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
-    let data = open_data(&arguments.data, output)?;
-    let id = DataId::of(&data);
     let Arguments { settings, seed, .. } = arguments;
+    let data = match settings.memory {
+        Some(limit) => {
+            let beside = arguments.out.as_deref().unwrap_or(Path::new("."));
+            read_within(&arguments.data, limit, beside).map_err(|error| failure(error, ""))?
+        }
+        None => open_data(&arguments.data, output)?,
+    };
+    let id = DataId::of(&data);
     let registry = Registry::default();
     let method: Arc<dyn Method> = match &arguments.labels {
         Some(path) => Arc::new(FromFile { path: path.clone() }),
@@ -79,7 +86,10 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         .and_then(|config| Ok(config.changed(document.as_deref(), &settings.pairs())?))
         .map_err(Failure::misuse)?;
     let policy = registry.policy(&settings.policy).map_err(Failure::misuse)?;
-    let plan = Plan::of(method, policy, config).with_seed(*seed).with_device(output.device()?);
+    let plan = Plan::of(method, policy, config)
+        .with_seed(*seed)
+        .with_device(output.device()?)
+        .with_memory(settings.memory);
     let name = plan.about().name;
     let path = arguments.out.clone().unwrap_or_else(|| {
         let stem = arguments.data.file_stem().unwrap_or_default().to_string_lossy();

@@ -33,12 +33,15 @@ pub(crate) fn esper(folder: &Path, arguments: &[&str]) -> Output {
     program.expect("the program starts")
 }
 
+/// Options that make networks small.
+pub(crate) fn small_settings() -> Vec<&'static str> {
+    SMALL.iter().flat_map(|setting| ["--set", setting]).collect()
+}
+
 /// The same with small networks, unless the arguments set something else.
 pub(crate) fn small(folder: &Path, arguments: &[&str]) -> Output {
     let (command, arguments) = arguments.split_first().expect("there is a command");
-    let settings = SMALL.iter().flat_map(|setting| ["--set", setting]);
-    let arguments = settings.chain(arguments.iter().copied());
-    esper(folder, &[command].into_iter().copied().chain(arguments).collect::<Vec<_>>())
+    esper(folder, &[&[*command], &small_settings()[..], arguments].concat())
 }
 
 pub(crate) fn json(output: &Output) -> Value {

@@ -9,7 +9,6 @@
 //! Files of other programs may have the rows in any order, numbers of any width, and further columns.
 
 use std::io::BufWriter;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,6 +27,7 @@ use super::{cell_field, column};
 use crate::cells::{CellType, Cells};
 use crate::dataset::Dataset;
 use crate::error::DataError;
+use crate::scratch::ByteColumn;
 
 /// The names of the columns that a data set does not have.
 const LABEL: &str = "label";
@@ -40,7 +40,7 @@ pub struct LabelColumns<'a> {
     /// One a row.
     pub labels: &'a [f32],
     /// The probabilities of clusters, in units of 1/255, so many a row; none if there are none.
-    pub clusters: Option<(usize, &'a [u8])>,
+    pub clusters: Option<(usize, &'a ByteColumn)>,
 }
 
 /// Labels that were read: [`LabelColumns`] that own what they hold.
@@ -49,11 +49,17 @@ pub struct StepLabels {
     /// One a row; 0 in rows that belong to no episode of a view.
     pub labels: Vec<f32>,
     /// The probabilities of clusters, in units of 1/255, so many a row; none if there are none.
-    pub clusters: Option<(usize, Vec<u8>)>,
+    pub clusters: Option<(usize, ByteColumn)>,
 }
 
 /// Episodes in a row group.
 const EPISODES_AT_ONCE: usize = 8_192;
+
+/// Steps in a row group at most, or those of one episode.
+const STEPS_AT_ONCE: usize = EPISODES_AT_ONCE * 1_000;
+
+/// Rows that are handed to the writer at once: a multiple of what it takes in at a time, so that its pages do not depend on it.
+const ROWS_AT_ONCE: usize = 1 << 17;
 
 impl LabelColumns<'_> {
     /// Writes them: columns `episode`, `step`, `label`, and `clusters` if there are any.
@@ -78,37 +84,54 @@ impl LabelColumns<'_> {
         let failed = |error| failure(path, error);
         let mut writer =
             ArrowWriter::try_new(file, schema.clone(), Some(properties())).map_err(failed)?;
-        for first in (0..data.episodes()).step_by(EPISODES_AT_ONCE) {
-            let last = (first + EPISODES_AT_ONCE).min(data.episodes());
-            let rows = self.record_batch(data, first..last, schema.clone());
-            let rows = rows.map_err(|error| failed(error.into()))?;
-            writer.write(&rows).and_then(|()| writer.flush()).map_err(failed)?;
+        let mut last = 0;
+        while last < data.episodes() {
+            let first = last;
+            let mut steps = 0;
+            while last < data.episodes()
+                && last - first < EPISODES_AT_ONCE
+                && (last == first || steps + data.length(last) <= STEPS_AT_ONCE)
+            {
+                steps += data.length(last);
+                last += 1;
+            }
+            let steps = |episode: usize| {
+                let times = data.episode_steps(episode).enumerate();
+                times.map(move |(time, row)| (episode as i32, time as i32, row))
+            };
+            let mut steps = (first..last).flat_map(steps);
+            loop {
+                let some: Vec<(i32, i32, usize)> = steps.by_ref().take(ROWS_AT_ONCE).collect();
+                if some.is_empty() {
+                    break;
+                }
+                let rows = self.record_batch(&some, schema.clone());
+                let rows = rows.map_err(|error| failed(error.into()))?;
+                writer.write(&rows).map_err(failed)?;
+            }
+            writer.flush().map_err(failed)?;
         }
         let buffer = writer.into_inner().map_err(failed)?;
         let file = buffer.into_inner().map_err(|error| DataError::io(path, error.into_error()))?;
         file.finish()
     }
 
+    /// Some steps: episode, time and row of each.
     fn record_batch(
         &self,
-        data: &Dataset,
-        episodes: Range<usize>,
+        steps: &[(i32, i32, usize)],
         schema: Arc<Schema>,
     ) -> Result<RecordBatch, ArrowError> {
-        let numbers = episodes.clone().flat_map(|e| std::iter::repeat_n(e as i32, data.length(e)));
-        let times = episodes.clone().flat_map(|e| 0..data.length(e) as i32);
-        let steps = episodes.map(|e| data.episode_steps(e));
-        let labels: Vec<f32> = steps.clone().flat_map(|rows| &self.labels[rows]).copied().collect();
+        let labels = steps.iter().map(|&(_, _, row)| self.labels[row]);
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(Int32Array::from_iter_values(numbers)),
-            Arc::new(Int32Array::from_iter_values(times)),
-            Arc::new(Float32Array::from(labels)),
+            Arc::new(Int32Array::from_iter_values(steps.iter().map(|&(episode, ..)| episode))),
+            Arc::new(Int32Array::from_iter_values(steps.iter().map(|&(_, time, _)| time))),
+            Arc::new(Float32Array::from_iter_values(labels)),
         ];
         if let Some((width, probabilities)) = self.clusters {
-            let mut cells = Vec::new();
-            for rows in steps {
-                cells.extend_from_slice(&probabilities[rows.start * width..rows.end * width]);
-            }
+            let mut cells = Vec::with_capacity(steps.len() * width);
+            let rows: Vec<usize> = steps.iter().map(|&(_, _, row)| row).collect();
+            probabilities.gather(&rows, width, &mut cells);
             let field = cell_field(DataType::UInt8);
             let cells = Arc::new(UInt8Array::from(cells));
             columns.push(Arc::new(FixedSizeListArray::try_new(field, width as i32, cells, None)?));
@@ -120,7 +143,7 @@ impl LabelColumns<'_> {
 impl StepLabels {
     /// The same, borrowed: what can be written.
     pub fn columns(&self) -> LabelColumns<'_> {
-        let clusters = self.clusters.as_ref().map(|(width, clusters)| (*width, &clusters[..]));
+        let clusters = self.clusters.as_ref().map(|(width, clusters)| (*width, clusters));
         LabelColumns { labels: &self.labels, clusters }
     }
 
@@ -200,7 +223,7 @@ fn assemble(data: &Dataset, parts: &[Part]) -> Result<StepLabels, String> {
     for (&row, found) in rows.iter().zip(found) {
         clusters[row * width..(row + 1) * width].copy_from_slice(found);
     }
-    Ok(StepLabels { labels, clusters: Some((width, clusters)) })
+    Ok(StepLabels { labels, clusters: Some((width, clusters.into())) })
 }
 
 /// For every row of the file the row of the data that it belongs to, after checking that every step has exactly one.

@@ -18,8 +18,10 @@ mod arrays;
 mod checksum;
 mod labels;
 mod lists;
+mod lock;
 mod pending;
 mod read;
+mod regular;
 mod source;
 mod write;
 
@@ -34,9 +36,11 @@ use crate::space::Space;
 
 pub use checksum::Checksums;
 pub use labels::{LabelColumns, StepLabels};
-pub use pending::{PendingFile, write_file, write_json};
+pub use lock::Lock;
+pub use pending::{PendingFile, clean_folder, write_file, write_json};
 pub(crate) use read::is_native;
-pub use read::read;
+pub use read::{read, read_header, read_on_disk};
+pub use regular::{read_file, read_text};
 pub use source::panics_are_caught;
 pub use write::DatasetWriter;
 
@@ -94,6 +98,21 @@ pub struct Header {
     /// What the contents have to add up to. Left out, they are not checked against anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksums: Option<Checksums>,
+}
+
+impl Header {
+    /// Bytes that a step takes in memory: its observation, its action, its reward.
+    pub fn bytes_a_step(&self) -> usize {
+        let bytes = |space: &Space| {
+            let cell = match space.cell_type() {
+                CellType::Byte => 1,
+                CellType::Short => 2,
+                CellType::Float => 4,
+            };
+            cell * space.cells()
+        };
+        bytes(&self.metadata.observation_space) + bytes(&self.metadata.action_space) + 4
+    }
 }
 
 /// The columns of a file for these spaces.

@@ -8,14 +8,15 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema};
 
 use super::arrays::{Problem, floats, integers, strings, values};
-use super::checksum::Checksums;
+use super::checksum::{Checksums, RunningChecksums};
 use super::lists::Lists;
 use super::source::{ParquetSource, complete, nullable};
 use super::{FORMAT, Header, METADATA_KEY, column};
 use crate::builder::{DatasetBuilder, Ending, MAX_BEHAVIOURS, TOO_MANY_BEHAVIOURS};
 use crate::cells::{CellType, Cells};
-use crate::dataset::{Dataset, End, Metadata};
+use crate::dataset::{Columns, Dataset, End, Metadata};
 use crate::error::DataError;
+use crate::scratch::{ColumnWriter, Scratch};
 use crate::space::Space;
 
 /// Reads a data set from a native file.
@@ -38,12 +39,145 @@ pub fn read(path: &Path) -> Result<Dataset, DataError> {
         .and_then(DatasetBuilder::build)
         .map_err(|error| error.in_file(path))?;
     if header.checksums.is_some_and(|expected| expected != Checksums::of(&data)) {
-        return Err(invalid(format!(
-            "its contents are not what was written: it is damaged, or was edited without removing `checksums` from \
-             its `{METADATA_KEY}` metadata"
-        )));
+        return Err(invalid(damaged()));
     }
     Ok(data)
+}
+
+/// What a native file says of itself, without reading a row.
+pub fn read_header(path: &Path) -> Result<Header, DataError> {
+    let source = ParquetSource::open(path)?;
+    let header = header(&source, path)?;
+    let invalid = |problem: String| DataError::InvalidFile { path: path.to_owned(), problem };
+    check_columns(&source, &header).map_err(invalid)?;
+    Ok(header)
+}
+
+/// Steps that are in memory at a time while a file goes to disk, about.
+const STEPS_AT_ONCE: usize = 1 << 17;
+
+/// Bytes that they take at most, about.
+const BYTES_AT_ONCE: usize = 1 << 26;
+
+/// Reads a data set from a native file, as [`read`] does, but leaves observations and actions on disk: at no time is more
+/// than a small part of them in memory, or a whole episode. Rewards and what there is one of an episode are in memory.
+pub fn read_on_disk(path: &Path, scratch: &Scratch) -> Result<Dataset, DataError> {
+    let source = ParquetSource::open(path)?;
+    let header = header(&source, path)?;
+    let invalid = |problem: String| DataError::InvalidFile { path: path.to_owned(), problem };
+    check_columns(&source, &header).map_err(invalid)?;
+    let named = source.schema().field_with_name(column::BEHAVIOUR).is_ok();
+    let names = if named { &header.behaviours[..] } else { &[] };
+    let mut spilled = Spilled::new(&header, names, scratch)?;
+    let bytes = header.bytes_a_step().max(1);
+    let enough = STEPS_AT_ONCE.min(BYTES_AT_ONCE / bytes).max(1);
+    source.read_batches(&column::ALL, |batch, first_row| {
+        let mut part = Part::new(&header.metadata, None);
+        part.add(batch, &header.metadata).map_err(|problem| source.invalid(problem, first_row))?;
+        let in_file = |error: DataError| error.in_file(path);
+        spilled.add(&part, first_row).map_err(in_file)?;
+        if spilled.builder.steps() >= enough {
+            spilled.spill().map_err(in_file)?;
+        }
+        Ok(())
+    })?;
+    let (data, checksums) = spilled.finish(&header).map_err(|error| error.in_file(path))?;
+    match header.checksums.is_some_and(|expected| expected != checksums) {
+        true => Err(invalid(damaged())),
+        false => Ok(data),
+    }
+}
+
+/// Said of contents that do not have their checksums.
+fn damaged() -> String {
+    format!(
+        "its contents are not what was written: it is damaged, or was edited without removing `checksums` from its \
+         `{METADATA_KEY}` metadata"
+    )
+}
+
+/// A data set on its way to disk.
+struct Spilled<'a> {
+    scratch: &'a Scratch,
+    /// What is in memory still.
+    builder: DatasetBuilder,
+    observations: ColumnWriter,
+    actions: ColumnWriter,
+    rewards: Vec<f32>,
+    starts: Vec<usize>,
+    ends: Vec<End>,
+    behaviours: Vec<String>,
+    behaviour_of: Vec<u16>,
+    checksums: RunningChecksums,
+}
+
+impl<'a> Spilled<'a> {
+    fn new(
+        header: &Header,
+        behaviours: &[String],
+        scratch: &'a Scratch,
+    ) -> Result<Self, DataError> {
+        let Metadata { observation_space, action_space, .. } = &header.metadata;
+        Ok(Spilled {
+            scratch,
+            builder: DatasetBuilder::new(header.metadata.clone()).with_behaviours(behaviours),
+            observations: scratch.column(observation_space.cell_type())?,
+            actions: scratch.column(action_space.cell_type())?,
+            rewards: Vec::new(),
+            starts: vec![0],
+            ends: Vec::new(),
+            behaviours: Vec::new(),
+            behaviour_of: Vec::new(),
+            checksums: RunningChecksums::default(),
+        })
+    }
+
+    fn add(&mut self, part: &Part, first_row: usize) -> Result<(), DataError> {
+        part.add_to(&mut self.builder, first_row, self.ends.len())
+    }
+
+    /// Writes what is complete.
+    fn spill(&mut self) -> Result<(), DataError> {
+        if self.builder.episodes() == 0 {
+            return Ok(());
+        }
+        let part = self.builder.take_complete().build().map_err(|error| match error {
+            DataError::Invalid(problem) if !self.ends.is_empty() => {
+                let before = self.ends.len();
+                DataError::Invalid(format!("{problem} (episodes counted after the first {before})"))
+            }
+            error => error,
+        })?;
+        self.checksums.add(&part);
+        self.observations.append(part.observations().view())?;
+        self.actions.append(part.actions().view())?;
+        self.rewards.extend_from_slice(part.rewards());
+        for episode in 0..part.episodes() {
+            self.starts.push(self.starts[self.starts.len() - 1] + part.length(episode));
+            self.ends.push(part.end(episode));
+            let behaviour = part.behaviour(episode);
+            self.behaviour_of.extend(behaviour.map(|behaviour| behaviour as u16));
+        }
+        self.behaviours = part.behaviours().to_vec();
+        Ok(())
+    }
+
+    fn finish(mut self, header: &Header) -> Result<(Dataset, Checksums), DataError> {
+        self.spill()?;
+        check_end(header, self.ends.len(), self.builder.steps_under_way())?;
+        let data = Dataset::of_checked(Columns {
+            metadata: header.metadata.clone(),
+            starts: self.starts,
+            ends: self.ends,
+            observations: self.observations.finish()?.into(),
+            actions: self.actions.finish()?.into(),
+            rewards: self.rewards,
+            behaviours: self.behaviours,
+            behaviour_of: self.behaviour_of,
+            scratch: Some(self.scratch.clone()),
+        });
+        Ok((data, self.checksums.finish()))
+    }
 }
 
 /// Whether a Parquet file says of itself that it is a native one, readable or not.
@@ -260,10 +394,16 @@ impl Part {
         Ok(())
     }
 
-    /// Adds the rows to those of the parts before, which have so many: `first_row`.
-    fn add_to(&self, builder: &mut DatasetBuilder, first_row: usize) -> Result<(), DataError> {
+    /// Adds the rows to those of the parts before, which have so many: `first_row`; and so many episodes before those of the
+    /// builder.
+    fn add_to(
+        &self,
+        builder: &mut DatasetBuilder,
+        first_row: usize,
+        before: usize,
+    ) -> Result<(), DataError> {
         let behaviours = self.behaviour_indices(builder)?;
-        let (mut episode, mut step) = (builder.episodes(), builder.steps_under_way());
+        let (mut episode, mut step) = (before + builder.episodes(), builder.steps_under_way());
         let mut behaviour = builder.behaviour();
         let mut endings = Vec::with_capacity(self.last.len());
         for row in 0..self.rewards.len() {
@@ -323,11 +463,16 @@ fn assemble(header: &Header, parts: Vec<Part>) -> Result<DatasetBuilder, DataErr
     }
     let mut rows = 0;
     for part in parts {
-        part.add_to(&mut builder, rows)?;
+        part.add_to(&mut builder, rows, 0)?;
         rows += part.rewards.len();
     }
-    let episodes = builder.episodes();
-    if builder.steps_under_way() > 0 {
+    check_end(header, builder.episodes(), builder.steps_under_way())?;
+    Ok(builder)
+}
+
+/// Checks that all episodes are there, and whole.
+fn check_end(header: &Header, episodes: usize, under_way: usize) -> Result<(), DataError> {
+    if under_way > 0 {
         return Err(DataError::Invalid(format!(
             "the last episode, {episodes}, has no `final_observation`: the file is cut short"
         )));
@@ -338,7 +483,7 @@ fn assemble(header: &Header, parts: Vec<Part>) -> Result<DatasetBuilder, DataErr
             "its metadata says {expected} episodes, but it has {episodes}"
         )));
     }
-    Ok(builder)
+    Ok(())
 }
 
 /// The number of a behaviour's name, which is added if it is new.

@@ -17,6 +17,7 @@ use rayon::prelude::*;
 
 use super::arrays::{Problem, first_null};
 use super::lists::Lists;
+use super::regular::open_file;
 use crate::cells::Cells;
 use crate::error::DataError;
 
@@ -32,12 +33,8 @@ pub(crate) struct ParquetSource<'a> {
 impl<'a> ParquetSource<'a> {
     /// Opens a file and reads its footer.
     pub(crate) fn open(path: &'a Path) -> Result<Self, DataError> {
-        let io = |source| DataError::io(path, source);
-        let file = File::open(path).map_err(io)?;
-        let metadata = file.metadata().map_err(io)?;
-        if metadata.is_dir() {
-            return Err(io(std::io::ErrorKind::IsADirectory.into()));
-        }
+        let file = open_file(path)?;
+        let metadata = file.metadata().map_err(|source| DataError::io(path, source))?;
         let load = || {
             ArrowReaderMetadata::load(&file, Default::default())
                 .map_err(|error| not_parquet(path, error))
@@ -103,6 +100,34 @@ impl<'a> ParquetSource<'a> {
         Ok(Batches { path: self.path.to_owned(), reader })
     }
 
+    /// Reads the named columns batch by batch, in order, and hands each on with the number of its first row.
+    pub(super) fn read_batches(
+        &self,
+        columns: &[&str],
+        mut take: impl FnMut(&RecordBatch, usize) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
+        let read = || {
+            let mut first_row = 0;
+            for group in 0..self.metadata().num_row_groups() {
+                for batch in self.group_batches(group, columns)? {
+                    let batch = batch.map_err(|error| not_parquet(self.path, error))?;
+                    take(&batch, first_row)?;
+                    first_row += batch.num_rows();
+                }
+            }
+            Ok(())
+        };
+        guarded(read, || damaged_pages(self.path))
+    }
+
+    /// What is wrong with a batch, in words about the file.
+    pub(super) fn invalid(&self, problem: Problem, first_row: usize) -> DataError {
+        let Problem { column, row, what } = problem;
+        let row = row.map_or(String::new(), |row| format!(" in row {}", first_row + row));
+        let problem = format!("column `{column}`{row}: {what}");
+        DataError::InvalidFile { path: self.path.to_owned(), problem }
+    }
+
     fn read_lists(&self, group: usize, lists: Lists<'_>) -> Result<Option<Cells>, DataError> {
         lists
             .read(self.file()?, self.metadata(), group)
@@ -111,7 +136,7 @@ impl<'a> ParquetSource<'a> {
 
     /// A file of its own for every thread: clones of one would share a single position.
     fn file(&self) -> Result<File, DataError> {
-        File::open(self.path).map_err(|source| DataError::io(self.path, source))
+        open_file(self.path)
     }
 
     fn read_group<P>(
@@ -121,29 +146,32 @@ impl<'a> ParquetSource<'a> {
         mut part: P,
         add: impl Fn(&mut P, &RecordBatch) -> Result<(), Problem>,
     ) -> Result<P, DataError> {
+        let before = self.metadata().row_groups()[..group].iter().map(|group| group.num_rows());
+        let mut first_row = before.sum::<i64>() as usize;
+        for batch in self.group_batches(group, columns)? {
+            let batch = batch.map_err(|error| not_parquet(self.path, error))?;
+            add(&mut part, &batch).map_err(|problem| self.invalid(problem, first_row))?;
+            first_row += batch.num_rows();
+        }
+        Ok(part)
+    }
+
+    /// The named columns of a row group, in batches.
+    fn group_batches(
+        &self,
+        group: usize,
+        columns: &[&str],
+    ) -> Result<ParquetRecordBatchReader, DataError> {
         let schema = self.footer.parquet_schema();
         let roots = schema.root_schema().get_fields().iter().enumerate();
         let wanted = roots.filter(|(_, field)| columns.contains(&field.name()));
         let columns = ProjectionMask::roots(schema, wanted.map(|(at, _)| at));
-        let file = self.file()?;
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.footer.clone())
+        ParquetRecordBatchReaderBuilder::new_with_metadata(self.file()?, self.footer.clone())
             .with_row_groups(vec![group])
             .with_projection(columns)
             .with_batch_size(BATCH_ROWS)
             .build()
-            .map_err(|error| not_parquet(self.path, error))?;
-        let before = self.metadata().row_groups()[..group].iter().map(|group| group.num_rows());
-        let mut first_row = before.sum::<i64>() as usize;
-        for batch in reader {
-            let batch = batch.map_err(|error| not_parquet(self.path, error))?;
-            add(&mut part, &batch).map_err(|Problem { column, row, what }| {
-                let row = row.map_or(String::new(), |row| format!(" in row {}", first_row + row));
-                let problem = format!("column `{column}`{row}: {what}");
-                DataError::InvalidFile { path: self.path.to_owned(), problem }
-            })?;
-            first_row += batch.num_rows();
-        }
-        Ok(part)
+            .map_err(|error| not_parquet(self.path, error))
     }
 }
 

@@ -137,13 +137,13 @@ impl Table {
             }
             match array.data_type() {
                 DataType::Utf8 => {
-                    ids.extend(array.as_string::<i32>().iter().flatten().map(str::to_owned))
+                    ids.extend(array.as_string::<i32>().iter().flatten().map(str::to_owned));
                 }
                 DataType::LargeUtf8 => {
-                    ids.extend(array.as_string::<i64>().iter().flatten().map(str::to_owned))
+                    ids.extend(array.as_string::<i64>().iter().flatten().map(str::to_owned));
                 }
                 DataType::Utf8View => {
-                    ids.extend(array.as_string_view().iter().flatten().map(str::to_owned))
+                    ids.extend(array.as_string_view().iter().flatten().map(str::to_owned));
                 }
                 _ => {
                     let array =

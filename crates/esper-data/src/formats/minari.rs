@@ -34,7 +34,7 @@ pub(super) const BEHAVIOUR: &str = "behaviour";
 /// A folder that is recognised.
 pub(super) enum Layout {
     Hdf5(PathBuf),
-    Tables { folder: PathBuf, is_parquet: bool, about: About },
+    Tables { folder: PathBuf, is_parquet: bool, about: Box<About> },
 }
 
 /// What a data set says of itself.
@@ -76,7 +76,7 @@ pub(super) fn find(folder: &Path) -> Result<Option<Layout>, DataError> {
             _ => continue,
         };
         let about = About::from_json(&json).map_err(|text| problem(&file, text))?;
-        return Ok(Some(Layout::Tables { folder, is_parquet, about }));
+        return Ok(Some(Layout::Tables { folder, is_parquet, about: Box::new(about) }));
     }
     Ok(None)
 }

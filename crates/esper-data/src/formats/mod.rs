@@ -7,6 +7,7 @@ mod arrow;
 mod d3rlpy;
 mod d4rl;
 mod hdf5;
+mod hdf5_writer;
 mod log;
 mod minari;
 mod numbers;
@@ -80,7 +81,7 @@ fn recognise_folder(folder: &Path) -> Result<Option<Known>, DataError> {
             read_hdf5(&file).map(Some).map_err(|error| error.in_file(&file))
         }
         Some(minari::Layout::Tables { folder, is_parquet, about }) => {
-            minari::read_tables(&folder, is_parquet, about).map(Some)
+            minari::read_tables(&folder, is_parquet, *about).map(Some)
         }
         None => read_parquet(&arrow::files(folder, "parquet")?),
     }

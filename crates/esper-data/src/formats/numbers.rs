@@ -1,7 +1,5 @@
 //! Arrays of numbers as files of other tools hold them, before it is known what space they are values of.
 
-use std::ops::Range;
-
 /// Numbers in the type that keeps them exactly.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Numbers {
@@ -138,13 +136,12 @@ impl Array {
     }
 
     /// The least and the greatest, if all are whole.
-    pub(super) fn whole_range(&self) -> Option<Range<i64>> {
-        let mut range = i64::MAX..i64::MIN;
-        for at in 0..self.numbers.len() {
+    pub(super) fn whole_range(&self) -> Option<(i64, i64)> {
+        let start = (i64::MAX, i64::MIN);
+        (0..self.numbers.len()).try_fold(start, |(low, high), at| {
             let value = self.numbers.whole(at)?;
-            range = range.start.min(value)..range.end.max(value);
-        }
-        Some(range)
+            Some((low.min(value), high.max(value)))
+        })
     }
 
     /// The rows in another order.

@@ -263,13 +263,13 @@ impl Extent {
     /// Of one array, and of those before it.
     pub(super) fn with(before: Option<Extent>, array: &Array) -> Result<Extent, String> {
         let whole = array.numbers.are_whole().then(|| array.whole_range()).flatten();
-        let range = whole.clone().unwrap_or(0..0);
+        let (low, high) = whole.unwrap_or((0, 0));
         let extent = Extent {
             shape: array.shape.clone(),
             truths: array.truths,
             whole: whole.is_some(),
-            low: range.start,
-            high: range.end,
+            low,
+            high,
         };
         let Some(before) = before else { return Ok(extent) };
         if before.shape != extent.shape {

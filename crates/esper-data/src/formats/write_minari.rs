@@ -1,20 +1,17 @@
 //! Data sets as Minari's HDF5 layout, which [`read_known`](super::read_known) and Minari itself read again.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Seek, Write};
 use std::path::Path;
 
-use hdf5_writer::{
-    AttributeBuilder, ByteOrder, DatasetBuilder, Datatype, EnumMember, Error, Hdf5Builder,
-    WriteOptions,
-};
 use serde_json::json;
 
+use super::hdf5_writer::{Attribute, Hdf5Writer, Kind, Link};
 use super::minari::{BEHAVIOUR, EPISODE, INDEX, MAIN_FILE, METADATA_FILE, OURS};
-use super::problem;
 use crate::cells::CellsRef;
 use crate::dataset::Dataset;
 use crate::error::DataError;
-use crate::file::{write_file, write_json};
+use crate::file::write_json;
 use crate::space::Space;
 
 /// The version whose layout this is; all later ones of 0.5 read it.
@@ -37,9 +34,21 @@ pub fn write_minari(data: &Dataset, folder: &Path) -> Result<String, DataError> 
     if folder.symlink_metadata().is_ok() && !is_empty() {
         return Err(DataError::Exists(folder.to_owned()));
     }
+    let io = |error: io::Error| DataError::io(folder, error.kind().into());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".esper-").suffix(".partial");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+    let pending = builder.tempdir_in(parent).map_err(io)?;
+    let inner = pending.path().join("data");
+    std::fs::create_dir(&inner).map_err(io)?;
+    let file = BufWriter::new(File::create(inner.join(MAIN_FILE)).map_err(io)?);
+    let file = write_episodes(data, file).map_err(io)?;
+    let file = file.into_inner().map_err(|error| io(error.into_error()))?;
+    file.sync_all().map_err(io)?;
+    let bytes = file.metadata().map_err(io)?.len();
+
     let id = dataset_id(folder);
-    let bytes =
-        encode(data).map_err(|error| problem(folder, format!("cannot be written: {error}")))?;
     let metadata = data.metadata();
     let json = json!({
         "dataset_id": id,
@@ -50,19 +59,9 @@ pub fn write_minari(data: &Dataset, folder: &Path) -> Result<String, DataError> 
         "action_space": space_json(&metadata.action_space),
         "total_episodes": data.episodes(),
         "total_steps": data.steps(),
-        "dataset_size": (bytes.len() as f64 / 1e5).round() / 10.0,
+        "dataset_size": (bytes as f64 / 1e5).round() / 10.0,
         OURS: metadata,
     });
-
-    let io = |error: std::io::Error| DataError::io(folder, error.kind().into());
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".esper-").suffix(".partial");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
-    let pending = builder.tempdir_in(parent).map_err(io)?;
-    let inner = pending.path().join("data");
-    std::fs::create_dir(&inner).map_err(io)?;
-    write_file(&inner.join(MAIN_FILE), &bytes)?;
     write_json(&inner.join(METADATA_FILE), &json)?;
     match std::fs::rename(pending.path(), folder) {
         Ok(()) => {
@@ -93,97 +92,79 @@ fn dataset_id(folder: &Path) -> String {
     }
 }
 
-fn encode(data: &Dataset) -> Result<Vec<u8>, Error> {
+fn write_episodes<W: Write + Seek>(data: &Dataset, to: W) -> io::Result<W> {
     let metadata = data.metadata();
-    let mut file = Hdf5Builder::new();
+    let mut file = Hdf5Writer::new(to)?;
+    let mut root = Vec::new();
     for episode in 0..data.episodes() {
-        let name = format!("{EPISODE}{episode}");
         let (steps, seen) = (data.episode_steps(episode), data.episode_observations(episode));
-        for (what, space, cells, rows) in [
+        let mut links = Vec::new();
+        for (name, space, cells, rows) in [
             ("observations", &metadata.observation_space, data.observations(), seen),
             ("actions", &metadata.action_space, data.actions(), steps.clone()),
         ] {
             let width = space.cells();
             let cells = cells.view().slice(rows.start * width..rows.end * width);
-            for dataset in arrays(format!("{name}/{what}"), space, cells)? {
-                file = file.dataset(dataset);
-            }
+            links.push((name.to_owned(), write_cells(&mut file, space, cells)?));
         }
         let length = steps.len();
-        let rewards = DatasetBuilder::typed_data(
-            format!("{name}/rewards"),
-            vec![length as u64],
-            &data.rewards()[steps],
-        )?;
+        let rewards: Vec<u8> =
+            data.rewards()[steps].iter().flat_map(|reward| reward.to_le_bytes()).collect();
+        links.push(("rewards".to_owned(), file.array(Kind::Float32, &[length], &rewards)?));
         let end = data.end(episode);
-        let flags = |what: &str, last: bool| {
-            let mut flags = vec![0u8; length];
+        for (name, last) in [("terminations", end.terminated), ("truncations", end.truncated)] {
+            let mut flags = vec![0; length];
             flags[length - 1] = u8::from(last);
-            DatasetBuilder::new(format!("{name}/{what}"), boolean(), vec![length as u64])
-                .raw_data(flags)
-        };
-        file = file
-            .dataset(rewards)
-            .dataset(flags("terminations", end.terminated))
-            .dataset(flags("truncations", end.truncated))
-            .group_attribute(&name, AttributeBuilder::scalar("id", episode as i64)?)
-            .group_attribute(&name, AttributeBuilder::scalar("total_steps", length as i64)?);
-        if let Some(behaviour) = data.behaviour(episode) {
-            let text = AttributeBuilder::fixed_string(BEHAVIOUR, &data.behaviours()[behaviour]);
-            file = file.group_attribute(&name, text);
+            links.push((name.to_owned(), file.array(Kind::Truth, &[length], &flags)?));
         }
+        let mut attributes =
+            vec![Attribute::count("id", episode), Attribute::count("total_steps", length)];
+        if let Some(behaviour) = data.behaviour(episode) {
+            attributes.push(Attribute::text(BEHAVIOUR, &data.behaviours()[behaviour]));
+        }
+        root.push((format!("{EPISODE}{episode}"), file.group(&links, &attributes)?));
     }
-    file.into_plan()?.encode(WriteOptions::default())
+    let root = file.group(&root, &[])?;
+    file.finish(root)
 }
 
-/// What h5py takes for a boolean.
-fn boolean() -> Datatype {
-    let base = Datatype::FixedPoint { size: 1, signed: true, byte_order: ByteOrder::LittleEndian };
-    let member = |name: &str, value: u8| EnumMember { name: name.to_owned(), value: vec![value] };
-    Datatype::Enum { base: Box::new(base), members: vec![member("FALSE", 0), member("TRUE", 1)] }
-}
-
-/// The cells of a space as an array, those of a tuple as one for every space.
-fn arrays(name: String, space: &Space, cells: CellsRef<'_>) -> Result<Vec<DatasetBuilder>, Error> {
+/// Writes the cells of a space as an array, those of a tuple as a group with an array for every space.
+fn write_cells<W: Write + Seek>(
+    file: &mut Hdf5Writer<W>,
+    space: &Space,
+    cells: CellsRef<'_>,
+) -> io::Result<u64> {
     let width = space.cells();
     let rows = cells.len() / width;
     let mut first = 0;
-    let mut arrays = Vec::new();
+    let mut links: Vec<Link> = Vec::new();
     for (at, part) in space.parts().iter().enumerate() {
-        let name = match space {
-            Space::Tuple { .. } => format!("{name}/{INDEX}{at}"),
-            _ => name.clone(),
-        };
         let inner = part.cells();
         let places = (0..rows).flat_map(|row| row * width + first..row * width + first + inner);
-        let whole = |at: usize| cells.number(at) as i64;
-        let shape = |of_row: &[usize]| -> Vec<u64> {
-            std::iter::once(rows).chain(of_row.iter().copied()).map(|n| n as u64).collect()
+        let values = places.map(|at| cells.number(at));
+        let (kind, bytes): (Kind, Vec<u8>) = match part {
+            Space::Discrete { .. } | Space::MultiDiscrete { .. } => {
+                (Kind::Int64, values.flat_map(|value| (value as i64).to_le_bytes()).collect())
+            }
+            Space::MultiBinary { .. } => (Kind::Int8, values.map(|value| value as u8).collect()),
+            Space::Box { .. } | Space::Tuple { .. } => {
+                (Kind::Float32, values.flat_map(f32::to_le_bytes).collect())
+            }
         };
-        arrays.push(match part {
-            Space::Discrete { .. } => {
-                let values: Vec<i64> = places.map(whole).collect();
-                DatasetBuilder::typed_data(name, shape(&[]), &values)?
-            }
-            Space::MultiDiscrete { .. } => {
-                let values: Vec<i64> = places.map(whole).collect();
-                DatasetBuilder::typed_data(name, shape(&[inner]), &values)?
-            }
-            Space::MultiBinary { shape: of_row } => {
-                let values: Vec<i8> = places.map(|at| cells.number(at) as i8).collect();
-                DatasetBuilder::typed_data(name, shape(of_row), &values)?
-            }
-            Space::Box { shape: of_row, .. } => {
-                let values: Vec<f32> = places.map(|at| cells.number(at)).collect();
-                DatasetBuilder::typed_data(name, shape(of_row), &values)?
-            }
-            Space::Tuple { .. } => {
-                return Err(Error::UnsupportedFeature("a tuple within a tuple".to_owned()));
-            }
-        });
+        let of_row = match part {
+            Space::Discrete { .. } => &[],
+            Space::MultiDiscrete { .. } | Space::Tuple { .. } => &[inner][..],
+            Space::MultiBinary { shape } | Space::Box { shape, .. } => shape,
+        };
+        let address = file.array(kind, &[&[rows], of_row].concat(), &bytes)?;
+        links.push((format!("{INDEX}{at}"), address));
         first += inner;
     }
-    Ok(arrays)
+    match (space, &links[..]) {
+        (Space::Tuple { .. }, links) => file.group(links, &[]),
+        (_, [(_, address), ..]) => Ok(*address),
+        (_, []) => Err(ErrorKind::InvalidInput.into()),
+    }
 }
 
 /// A space as Minari writes it, with Python's names for what is infinite.

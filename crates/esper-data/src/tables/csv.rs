@@ -199,9 +199,11 @@ mod tests {
                     assert_eq!(fields, record.len());
                     all.push(record);
                 }
-                Cut::Broken { line, problem } => all.push(vec![format!("{line}: {problem}")]),
+                Cut::Broken { line, problem } => {
+                    all.push(vec![format!("{line}: {problem}")]);
+                    return all;
+                }
             }
-            assert!(all.len() < 100);
         }
     }
 
@@ -241,7 +243,7 @@ mod tests {
             ("x\na,\"b\n", Some(2)),
             ("x\na,\"b\"", Some(2)),
             ("x\na,5\"b\n", Some(8)),
-            ("\"a\"\"\nb\"\n", Some(9)),
+            ("\"a\"\"\nb\"\n", Some(8)),
         ] {
             assert_eq!(last_record_end(text.as_bytes(), b','), expected, "{text:?}");
         }

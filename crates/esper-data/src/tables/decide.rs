@@ -45,10 +45,12 @@ fn short(number: f64) -> String {
     if rounded != 0.0 || number == 0.0 { rounded.to_string() } else { format!("{number:e}") }
 }
 
-/// What a column of observations becomes.
+/// What a column of observations becomes. `facts` are of all that it holds, `before` of what was seen before an action: what
+/// stands for missing values is the mean of those.
 pub(super) fn observation(
     name: &str,
     facts: &Facts,
+    before: &Facts,
     given: Option<Kind>,
 ) -> Result<Decision, Undecided> {
     if facts.values() == 0 && (facts.markers.count == 0 || given != Some(Kind::Category)) {
@@ -61,7 +63,7 @@ pub(super) fn observation(
     check_kind(name, facts, kind)?;
     match kind {
         Kind::Category => category(name, facts, given.is_some()),
-        Kind::Number | Kind::Boolean | Kind::Date => Ok(number(name, facts, kind)),
+        Kind::Number | Kind::Boolean | Kind::Date => Ok(number(name, facts, before, kind)),
     }
 }
 
@@ -139,13 +141,14 @@ fn check_kind(name: &str, facts: &Facts, kind: Kind) -> Result<(), Undecided> {
     }
 }
 
-fn number(name: &str, facts: &Facts, kind: Kind) -> Decision {
+fn number(name: &str, facts: &Facts, before: &Facts, kind: Kind) -> Decision {
     let missing = facts.missing.count + facts.markers.count;
     let [low, high] = facts.range.unwrap_or_default();
+    let before = if before.values() > 0 { before } else { facts };
     let mean = match kind {
-        Kind::Boolean => facts.ones as f64 / facts.values().max(1) as f64,
-        Kind::Date => (facts.mean() - low) / SECONDS_OF_A_DAY,
-        _ => facts.mean(),
+        Kind::Boolean => before.ones as f64 / before.values().max(1) as f64,
+        Kind::Date => (before.mean() - low) / SECONDS_OF_A_DAY,
+        _ => before.mean(),
     };
     let fill = (missing > 0).then_some(mean as f32);
     let (field, range) = match kind {
@@ -265,9 +268,8 @@ pub(super) fn actions(
     let decide = |(at, (name, facts, _)): (usize, &(&str, &Facts, Option<Kind>))| {
         let decision = match all_categories {
             true => category(name, facts, true),
-            false => {
-                check_kind(name, facts, Kind::Number).map(|()| number(name, facts, Kind::Number))
-            }
+            false => check_kind(name, facts, Kind::Number)
+                .map(|()| number(name, facts, facts, Kind::Number)),
         };
         decision.map_err(|problem| (at, problem))
     };

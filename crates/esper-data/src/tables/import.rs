@@ -71,9 +71,10 @@ impl Survey {
         keep: &mut dyn FnMut(Dataset) -> Result<(), DataError>,
     ) -> Result<(), DataError> {
         let partitions = self.partitions(memory);
+        let mut builder = self.builder();
         if partitions.len() == 1 {
             let (group, behaviours) = self.group(watch)?;
-            return self.emit(&group, &behaviours, watch, keep);
+            return self.emit(&group, &behaviours, &mut builder, watch, keep);
         }
         let (mut spills, behaviours) = self.spill(&partitions, folder, watch)?;
         for (partition, spill) in partitions.into_iter().zip(&mut spills) {
@@ -85,7 +86,7 @@ impl Survey {
                     ControlFlow::Break(()) => Err(DataError::Stopped),
                 }
             })?;
-            self.emit(&group, &behaviours, watch, keep)?;
+            self.emit(&group, &behaviours, &mut builder, watch, keep)?;
         }
         Ok(())
     }
@@ -203,20 +204,21 @@ impl Survey {
         DatasetBuilder::new(self.metadata().clone()).with_behaviours(self.plan.behaviours.iter())
     }
 
-    /// Hands over the episodes of a group in parts.
+    /// Appends the episodes of a group, and hands over parts that are full, and the last. Where groups begin does not matter, so
+    /// that files are the same whatever memory there is.
     fn emit(
         &self,
         group: &Group,
         behaviours: &[Option<u16>],
+        builder: &mut DatasetBuilder,
         watch: &mut Watch<'_>,
         keep: &mut dyn FnMut(Dataset) -> Result<(), DataError>,
     ) -> Result<(), DataError> {
-        let mut builder = self.builder();
-        let episodes = group.starts.len() - 1;
-        for episode in 0..episodes {
-            self.push_episode(group, episode, behaviours, &mut builder)?;
-            if builder.steps() >= PART_STEPS || episode + 1 == episodes {
-                let part = std::mem::replace(&mut builder, self.builder());
+        for episode in 0..group.starts.len() - 1 {
+            self.push_episode(group, episode, behaviours, builder)?;
+            let is_last = group.first + episode + 1 == self.episodes();
+            if builder.steps() >= PART_STEPS || is_last {
+                let part = std::mem::replace(builder, self.builder());
                 keep(part.build().map_err(|error| error.in_file(self.table.path()))?)?;
                 if watch(0).is_break() {
                     return Err(DataError::Stopped);
@@ -305,7 +307,7 @@ impl Survey {
             .time
             .map_or("", |slot| self.table.columns()[self.slots.columns[slot]].name.as_str());
         let mut places: Vec<Place> = Vec::new();
-        let work = |chunk: &super::table::Chunk<'_>| {
+        let work = |chunk: &super::chunks::Chunk<'_>| {
             let mut found = Vec::new();
             let mut buffer = String::new();
             chunk.rows(|place, values| {

@@ -77,6 +77,9 @@ const TIME: &[&str] = &[
     "datetime",
     "date",
     "turn",
+    "day",
+    "visit",
+    "round",
     "event_time",
     "step_index",
 ];
@@ -84,7 +87,6 @@ const ACTION: &[&str] = &[
     "action",
     "actions",
     "act",
-    "a",
     "decision",
     "decisions",
     "treatment",
@@ -241,15 +243,15 @@ impl Finder<'_> {
             action.iter().for_each(|&at| taken[at] = true);
         }
 
-        for at in 0..taken.len() {
+        for (at, taken) in taken.iter_mut().enumerate() {
             let name = plain(&self.columns[at].name);
             let is_index =
                 self.columns[at].name == PANDAS_INDEX || name.starts_with("__index_level_");
             let list = self.columns[at].list.as_deref().map(plain);
             let never = NEVER_SEEN.contains(&name.as_str())
                 || list.is_some_and(|list| NEVER_SEEN.contains(&list.as_str()));
-            if !taken[at] && (is_index || never) {
-                taken[at] = true;
+            if !*taken && (is_index || never) {
+                *taken = true;
                 ignored.push(at);
             }
         }
@@ -454,17 +456,17 @@ impl Finder<'_> {
         kinds.dedup();
         kinds.sort_unstable();
         kinds.dedup();
-        match (families.as_slice(), kinds.len()) {
+        match (families.as_slice(), kinds.as_slice()) {
             ([], _) => {
                 Ok(left.into_iter().filter(|&at| self.columns[at].unreadable.is_none()).collect())
             }
-            (_, 2..) => Err(format!(
+            (_, [_, _, ..]) => Err(format!(
                 "which are the observation: {}? Say so with --observation",
                 self.words(&families)
             )),
             (all, _) if all.len() == left.len() => Ok(families),
             // `state` may be where somebody lives.
-            ([at], _) if self.columns[*at].list.is_none() => Err(format!(
+            ([at], [family]) if plain(&self.columns[*at].name) == *family => Err(format!(
                 "is `{}` the whole observation, or are all of {}? Say so with --observation",
                 self.columns[*at].name,
                 self.words(&left)

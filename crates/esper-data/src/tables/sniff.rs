@@ -30,16 +30,16 @@ pub(super) fn files(source: &Path) -> Result<Vec<PathBuf>, DataError> {
         return Ok(vec![source.to_owned()]);
     }
     if !metadata.is_dir() {
-        return Err(refused(source, "is neither a file nor a folder"));
+        return Err(DataError::NotRegular(source.to_owned()));
+    }
+    if source.join("_delta_log").exists() {
+        let problem = "is a Delta table, whose folder also holds rows that were deleted; write the table to plain Parquet first";
+        return Err(refused(source, problem));
     }
     let mut found = Vec::new();
     for entry in fs::read_dir(source).map_err(io)? {
         let path = entry.map_err(io)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name == "_delta_log" {
-            let problem = "is a Delta table, whose folder also holds rows that were deleted; write the table to plain Parquet first";
-            return Err(refused(source, problem));
-        }
         // What Spark and others put beside their parts: `_SUCCESS`, `.part-0.crc`.
         if name.starts_with(['_', '.']) {
             continue;

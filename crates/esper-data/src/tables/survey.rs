@@ -2,13 +2,14 @@
 
 use std::ops::ControlFlow;
 
+use super::chunks::Chunk;
 use super::decide::{self, Decision, Undecided};
 use super::encode::CellPlan;
 use super::episodes::Episodes;
 use super::facts::Facts;
 use super::mapping::{Kind, Mapping, RewardPer};
 use super::roles::{self, Roles};
-use super::table::{Chunk, Table, Watch};
+use super::table::{Table, Watch};
 use super::value::{Look, Value};
 use crate::builder::{MAX_BEHAVIOURS, TOO_MANY_BEHAVIOURS};
 use crate::dataset::Metadata;
@@ -345,7 +346,7 @@ impl Surveyor<'_> {
             if let Some(&last) = finals.get(at) {
                 facts.join(found.facts[last].clone());
             }
-            match decide::observation(name, &facts, self.kind_of(slot)) {
+            match decide::observation(name, &facts, &found.facts[slot], self.kind_of(slot)) {
                 Ok(decision) => {
                     columns.push(report(slot, "observation", decision.says.clone()));
                     notes.extend(decision.notes.clone());

@@ -209,6 +209,16 @@ def d4rl():
                 file.create_dataset(key, data=values[: steps - 1])
 
 
+def claims():
+    """Arrays of a terabyte that were never written: a few kilobytes of file."""
+    folder = HERE.parent / "claims"
+    folder.mkdir(exist_ok=True)
+    for name, options in [("chunked", {"chunks": (1024,)}), ("contiguous", {})]:
+        with h5py.File(folder / f"{name}.hdf5", "w") as file:
+            for key in ["observations", "actions", "rewards", "terminals", "timeouts"]:
+                file.create_dataset(key, (1 << 38,), dtype=np.float32, **options)
+
+
 # d3rlpy.
 
 
@@ -301,6 +311,7 @@ def main():
         return minari_old()
     minari_new()
     d4rl()
+    claims()
     d3rlpy()
     tables()
     sizes = [path.stat().st_size for path in HERE.rglob("*") if path.is_file()]

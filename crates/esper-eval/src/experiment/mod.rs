@@ -5,7 +5,6 @@
 
 mod resolved;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use self::resolved::Resolved;
 use crate::comparison::Comparison;
 use crate::error::EvalError;
 use crate::observer::Observer;
-use crate::results::{Results, RunResults, Scaling};
+use crate::results::{Results, RunResults, Scaling, read_json};
 use crate::source::Source;
 use crate::text::percent;
 
@@ -52,6 +51,7 @@ pub struct Experiment {
     device: Device,
     resume: bool,
     tensorboard: bool,
+    memory: Option<u64>,
     offline: bool,
     /// What tells its runs from those of other experiments, in front of their names; may be empty.
     prefix: String,
@@ -93,7 +93,7 @@ const EVALUATED: &str = "evaluated.json";
 /// What the run of an experiment achieved, if it is one and complete.
 pub fn evaluated(run: &Path) -> Option<RunResults> {
     // Damaged, or of another version: it is as if it were not there.
-    serde_json::from_slice(&fs::read(run.join(EVALUATED)).ok()?).ok()
+    read_json(run.join(EVALUATED)).ok().filter(|kept: &RunResults| kept.check().is_ok())
 }
 
 impl Experiment {
@@ -151,6 +151,7 @@ impl Experiment {
             device: default_device(),
             resume: false,
             tensorboard: false,
+            memory: None,
             offline: false,
             prefix: String::new(),
             methods: None,
@@ -262,6 +263,11 @@ impl Experiment {
     /// Whether runs also write event files for TensorBoard.
     pub fn with_tensorboard(self, tensorboard: bool) -> Self {
         Experiment { tensorboard, ..self }
+    }
+
+    /// The most bytes of memory that all of it may take; data that is larger stays on disk.
+    pub fn with_memory(self, memory: Option<u64>) -> Self {
+        Experiment { memory, ..self }
     }
 
     /// Whether policies are tried in no world, even where there is one.

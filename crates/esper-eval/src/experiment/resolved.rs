@@ -10,7 +10,7 @@ use esper::Monitor;
 use esper::methods::Method;
 use esper::run::{DataId, Plan, RunOptions};
 use esper::settings::{Config, General};
-use esper_data::{Dataset, DatasetWriter, write_json};
+use esper_data::{Dataset, DatasetWriter, Lock, write_json};
 use esper_nn::DeviceName;
 use esper_tasks::{Collection, Task, share};
 
@@ -77,6 +77,7 @@ impl Resolved<'_> {
     pub(super) fn run(&self, folder: &Path, observer: &dyn Observer) -> Result<Scaling, EvalError> {
         let new = !folder.exists();
         make_folder(folder)?;
+        let _lock = Lock::folder(folder)?;
         self.keep(folder)?;
         let data = self.data(folder, observer)?;
         let fractions = self.fractions.clone().unwrap_or_else(|| vec![1.0]);
@@ -162,7 +163,10 @@ impl Resolved<'_> {
             collection.run(|part| writer.write(&part), watch)?;
             writer.finish()?;
         }
-        let data = esper_data::read(&path)?;
+        let data = match self.asked.memory {
+            Some(limit) => esper::memory::read_within(&path, limit, folder)?,
+            None => esper_data::read(&path)?,
+        };
         match collection.is_of(&data) {
             true => Ok(data),
             false => Err(EvalError::OtherData(path)),
@@ -190,6 +194,9 @@ impl Resolved<'_> {
     /// What is to be done on a part.
     fn entries<'a>(&self, part: &'a Part) -> Vec<Entry<'a>> {
         let Experiment { policy, device, prefix, seeds, first_seed, .. } = self.asked;
+        // Runs go on side by side: each has its share.
+        let beside = rayon::current_num_threads().min(self.methods.len() * *seeds as usize).max(1);
+        let memory = self.asked.memory.map(|memory| memory / beside as u64);
         let share = match self.fractions {
             Some(_) => format!("{} of the data, ", percent(part.fraction)),
             None => String::new(),
@@ -197,7 +204,8 @@ impl Resolved<'_> {
         let entry = |method: &Arc<dyn Method>, seed: u64| {
             let plan = Plan::of(method.clone(), policy.clone(), self.config.clone())
                 .with_seed(seed)
-                .with_device(device.clone());
+                .with_device(device.clone())
+                .with_memory(memory);
             let name = plan.about().name;
             Entry {
                 path: part.folder.join(run_name(&name, plan.policy_name(), seed)),
@@ -280,7 +288,7 @@ impl Resolved<'_> {
         let Experiment { registry, device, resume, tensorboard, .. } = self.asked;
         let options = RunOptions { resume: *resume, tensorboard: *tensorboard };
         let (folder, summary) = plan.train_in(path, &part.data, &part.id, options, watched)?;
-        if let Some(kept) = evaluated(path) {
+        if let Some(kept) = evaluated(path).filter(|kept| kept.seed == plan.seed) {
             return Ok((kept, true));
         }
         let evaluation = match self.world {

@@ -453,8 +453,12 @@ fn round_numbers(low: f64, high: f64, count: usize) -> Vec<f64> {
     (first..=last).take(64).map(|at| at as f64 * step).collect()
 }
 
-/// Text within a page.
+/// Text within a page. What no page may hold, as names from damaged files do, is shown as such.
 pub(super) fn escape(text: &str) -> String {
+    let text = text.replace(
+        |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{fffe}' | '\u{ffff}'),
+        "\u{fffd}",
+    );
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -78,7 +78,7 @@ fn in_short(compared: &Compared, page: &mut String) {
             chosen.level.map_or(String::new(), |level| format!(" at level {}", short(level)));
         let _ = write!(
             words,
-            "Asked for what the data alone suggests,{level} {} promises {}{}. ",
+            "Asked for what the data alone suggests{level}, {} promises {}{}. ",
             method.title(),
             short(chosen.promise),
             interval(chosen.low, chosen.high)
@@ -308,14 +308,16 @@ fn difference(differences: &Differences, name: &str, page: &mut String) {
     };
     let mut words = match differences.agreement {
         Some(agreement) => format!(
-            "{asked}it would do what was done in {} of {} that were looked at. ",
+            "{asked}{} would do what was done in {} of {} that were looked at. ",
+            if asked.is_empty() { "It" } else { "it" },
             percent((agreement * 1000.0).round() / 1000.0),
             plural(*steps, "step")
         ),
-        None => format!("{asked}looked at {}. ", plural(*steps, "step")),
+        None => format!("{asked}at {} that were looked at: ", plural(*steps, "step")),
     };
     match (groups.is_empty(), measure) {
-        (true, _) => words += "In no group of states does it do something else.",
+        (true, Measure::Share) => words += "In no group of states does it do something else.",
+        (true, Measure::Mean) => words += "in no group of states does it do something else.",
         (false, Measure::Share) => {
             let _ = write!(
                 words,
@@ -327,7 +329,7 @@ fn difference(differences: &Differences, name: &str, page: &mut String) {
         (false, Measure::Mean) => {
             let _ = write!(
                 words,
-                "By {}, what is done moves by {} of its standard deviations on average.",
+                "by {}, what is done moves by {} of its standard deviations on average.",
                 by.join(" and "),
                 short(*changed)
             );

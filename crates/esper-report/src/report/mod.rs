@@ -272,13 +272,18 @@ impl Report {
         let mut written = Vec::new();
         for figure in self.figures() {
             for form in forms {
-                let path = folder.join(format!("{}.{}", figure.name, form.ending()));
+                let path = folder.join(format!("{}.{}", file_stem(&figure.name), form.ending()));
                 write(&path, &form.bytes(&figure)?)?;
                 written.push(path);
             }
         }
         Ok(written)
     }
+}
+
+/// A figure's name as the name of a file in one folder: it holds names from files, which may hold anything.
+fn file_stem(name: &str) -> String {
+    name.replace(|c: char| c.is_control() || "/\\:".contains(c), "_")
 }
 
 pub(crate) fn make_folder(folder: &Path) -> Result<(), ReportError> {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use esper::methods::Curve;
 use esper_eval::text::number;
-use esper_eval::{Comparison, MeanStd, Results, ResultsError, RunResults, Scaling, read_json};
+use esper_eval::{Comparison, MeanStd, Results, RunResults, Scaling, read_json};
 use serde::{Deserialize, Serialize};
 
 use crate::report::{
@@ -280,9 +280,7 @@ impl Reproduction {
         sources.push((Self::CLAIMS.to_owned(), folder.join(Self::CLAIMS)));
         let mut documents = Vec::new();
         for (name, path) in sources.into_iter().filter(|(_, path)| path.exists()) {
-            let bytes =
-                fs::read(&path).map_err(|source| ResultsError::Unreadable { path, source })?;
-            documents.push((name, bytes));
+            documents.push((name, esper_data::read_file(&path)?));
         }
         Ok(documents)
     }

@@ -1,5 +1,6 @@
 //! Doing what the paper did, part by part.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use esper::Registry;
 use esper::condition::Target;
 use esper::run::RunFolder;
 use esper::settings::Preset;
-use esper_data::write_json;
+use esper_data::{Lock, write_json};
 use esper_eval::text::percent;
 use esper_eval::{Ask, Comparison, DATA, EvalError, Experiment, Observer, evaluate, run_name};
 use esper_nn::Device;
@@ -192,6 +193,8 @@ impl Reproducer<'_> {
         parts: &[&Part],
         mut begins: impl FnMut(&Part, usize),
     ) -> Result<Option<Report>, ReportError> {
+        make_folder(&self.folder)?;
+        let _lock = Lock::folder(&self.folder)?;
         let mut concluded = None;
         for (at, part) in parts.iter().enumerate() {
             begins(part, at + 1);
@@ -346,7 +349,9 @@ fn built_in(name: &str) -> Result<&'static Task, ReportError> {
 fn link_files(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(from)? {
         let path = entry?.path();
-        if let (true, Some(name)) = (path.is_file(), path.file_name()) {
+        // A lock, or what somebody left half-written, is of that folder alone.
+        let is_hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
+        if let (true, Some(name)) = (path.is_file(), path.file_name().filter(|n| !is_hidden(n))) {
             link_file(&path, &to.join(name))?;
         }
     }

@@ -8,11 +8,13 @@
 //! times are pooled, unless they differ by more than chance would have it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use esper_data::{Dataset, Seed};
 use rayon::prelude::*;
 
 use super::evaluation::{Evaluated, Log};
+use super::levels::Starts;
 use super::promises::LEVELS;
 use crate::methods::Context;
 
@@ -97,29 +99,30 @@ impl Counted {
         }
         let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
         let most = log.rows.steps.len() / ENOUGH;
-        let mut number = |observation: usize| -> Option<u32> {
+        let mut number = |state: Vec<u32>| -> Option<u32> {
             let new = numbers.len() as u32;
-            let at = *numbers.entry(cells(data, observation)).or_insert(new);
+            let at = *numbers.entry(state).or_insert(new);
             (numbers.len() <= most.max(1)).then_some(at)
         };
         let horizon =
             (0..log.episodes()).map(|at| log.first[at + 1] - log.first[at]).max().unwrap_or(0);
         let (mut state, mut next) = (Vec::new(), Vec::new());
         for (at, &episode) in log.episodes.iter().enumerate() {
-            let observations = data.episode_observations(episode);
-            for observation in observations.start..observations.end - 1 {
-                state.push(number(observation)?);
+            let mut seen = cells(data, data.episode_observations(episode));
+            let last = seen.pop().unwrap_or_default();
+            for observed in seen {
+                state.push(number(observed)?);
             }
             next.extend_from_slice(&state[log.first[at] + 1..]);
             // Cut by the clock, as it will be again; whatever else ends an episode ends it.
             let by_clock = data.end(episode).truncated
                 && !data.end(episode).terminated
                 && data.length(episode) == horizon;
-            next.push(if by_clock { number(observations.end - 1)? } else { OVER });
+            next.push(if by_clock { number(last)? } else { OVER });
         }
-        let steps = log.rows.steps.iter();
-        let action = steps.clone().map(|&step| data.actions().category(step) as u32).collect();
-        let reward = steps.map(|&step| f64::from(data.rewards()[step])).collect();
+        let action =
+            (0..log.rows.steps.len()).map(|row| log.actions.category(row) as u32).collect();
+        let reward = log.rows.steps.iter().map(|&step| f64::from(data.rewards()[step])).collect();
         let (states, actions) = (numbers.len(), log.outputs);
         if states * horizon * actions > MOST_CELLS {
             return None;
@@ -132,7 +135,12 @@ impl Counted {
     }
 
     /// What the policy is worth at every level, from every start.
-    pub(super) fn evaluate(&self, log: &Log, context: &Context<'_>, seed: Seed) -> Evaluated {
+    pub(super) fn evaluate<'a>(
+        &self,
+        log: &Log,
+        context: &Context<'a>,
+        seed: Seed,
+    ) -> Evaluated<'a> {
         let discount = context.discount;
         let all = vec![1u32; log.episodes()];
         let apart = self.times_differ();
@@ -156,16 +164,16 @@ impl Counted {
             values.iter().map(mean).collect::<Vec<f64>>()
         };
         let samples: Vec<Vec<f64>> = (0..SAMPLES).into_par_iter().map(of_sample).collect();
-        let first = |start: &u32| {
+        let row = |start: &u32| {
             let at = starts.iter().position(|other| other == start).unwrap_or(0);
-            let observation = log.rows.observations[log.first[at]];
-            context.interface.observation.features(context.data, observation)
+            log.rows.observations[log.first[at]]
         };
+        let rows = different.iter().map(row).collect();
         let of_starts = |of_level: &Vec<f64>| {
             different.iter().map(|&start| of_level[start as usize]).collect::<Vec<f64>>()
         };
         Evaluated {
-            starts: different.iter().map(first).collect(),
+            starts: Starts::of_rows(context.data, &context.interface.observation, rows),
             counts: different.iter().map(|&start| counts[start as usize]).collect(),
             values: values.iter().map(of_starts).collect(),
             samples: (0..LEVELS.len())
@@ -284,12 +292,17 @@ impl Counted {
     }
 }
 
-/// The cells of an observation, as they are.
-fn cells(data: &Dataset, observation: usize) -> Vec<u32> {
+/// The cells of some observations, as they are.
+fn cells(data: &Dataset, observations: Range<usize>) -> Vec<Vec<u32>> {
     let width = data.metadata().observation_space.cells();
-    let seen = data.observations().view();
-    let range = observation * width..(observation + 1) * width;
-    range.map(|cell| seen.number(cell).to_bits()).collect()
+    let mut all = Vec::with_capacity(observations.len());
+    data.with_observations(&observations.collect::<Vec<usize>>(), |seen, rows| {
+        for row in rows {
+            let cells = row * width..(row + 1) * width;
+            all.push(cells.map(|cell| seen.number(cell).to_bits()).collect());
+        }
+    });
+    all
 }
 
 /// What a policy does in every state at every time, `[states, horizon, actions]`: the mean over the steps there, or over all

@@ -18,10 +18,10 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
+use super::levels::Starts;
 use super::promises::LEVELS;
 use crate::actions::softmax;
 use crate::error::Error;
-use crate::features::{Column, encode};
 use crate::methods::Context;
 use crate::policy::{Policy, column, floats};
 use crate::training::{Checkpointed, Learner, PartOf, Schedule, Trained, train};
@@ -75,13 +75,13 @@ const LOGGED: usize = LEVELS.len();
 
 /// Whether values can be had of episodes like these.
 pub(crate) fn is_short(data: &Dataset) -> bool {
-    (0..data.episodes()).all(|episode| data.length(episode) <= LONGEST)
+    data.longest() <= LONGEST
 }
 
 /// What a policy is worth, told each of [`LEVELS`].
-pub(super) struct Evaluated {
-    /// Features of the starts that were looked at.
-    pub(super) starts: Vec<Vec<f32>>,
+pub(super) struct Evaluated<'a> {
+    /// The starts that were looked at.
+    pub(super) starts: Starts<'a>,
     /// How often each of them came.
     pub(super) counts: Vec<f64>,
     /// By level and start.
@@ -90,11 +90,11 @@ pub(super) struct Evaluated {
     pub(super) samples: Vec<Vec<f64>>,
 }
 
-impl Evaluated {
+impl<'a> Evaluated<'a> {
     /// Evaluates a policy; `None` where it cannot be, or labels are to be taken.
     pub(super) fn of(
         policy: &Policy,
-        context: &Context<'_>,
+        context: &Context<'a>,
         episodes: &[usize],
     ) -> Result<Option<Self>, Error> {
         let config = context.config.get::<PromiseConfig>()?;
@@ -139,13 +139,13 @@ impl Evaluated {
 }
 
 /// Evaluates by networks, one for each bootstrap sample.
-fn learned(
+fn learned<'a>(
     log: &Log,
-    context: &Context<'_>,
+    context: &Context<'a>,
     config: &PromiseConfig,
     seed: Seed,
-) -> Result<Evaluated, Error> {
-    let starts = log.start_features(context);
+) -> Result<Evaluated<'a>, Error> {
+    let starts = log.starts(context);
     let mut evaluated = Evaluated {
         counts: vec![1.0; starts.len()],
         values: vec![vec![0.0; starts.len()]; LEVELS.len()],
@@ -195,6 +195,8 @@ fn some_episodes(data: &Dataset, episodes: &[usize], seed: Seed) -> Vec<usize> {
 /// Logged steps, and what the policy would do at each of them.
 pub(super) struct Log {
     pub(super) rows: StepRows,
+    /// What was done in them.
+    pub(super) actions: Cells,
     /// The episodes, by their numbers in the data.
     pub(super) episodes: Vec<usize>,
     /// Whether a step is the last of its episode; else the next one is the next row.
@@ -236,8 +238,14 @@ impl Log {
         let returns: Vec<f32> = rows.steps.iter().map(|&step| all[step]).collect();
         let starts = first[..first.len() - 1].iter();
         let mean_return = Moments::of(starts.map(|&at| f64::from(returns[at]))).mean;
+        let mut actions = Cells::empty(data.action_type());
+        let cells = space.cells();
+        data.with_actions(&rows.steps, |taken, at| {
+            at.iter().for_each(|row| actions.extend_from(taken, row * cells..(row + 1) * cells));
+        });
         Some(Log {
             rows,
+            actions,
             episodes: episodes.to_vec(),
             last,
             first,
@@ -262,12 +270,10 @@ impl Log {
         counts
     }
 
-    fn start_features(&self, context: &Context<'_>) -> Vec<Vec<f32>> {
+    fn starts<'a>(&self, context: &Context<'a>) -> Starts<'a> {
         let starts = self.first[..self.episodes()].iter();
-        let features = |&at: &usize| {
-            context.interface.observation.features(context.data, self.rows.observations[at])
-        };
-        starts.map(features).collect()
+        let rows = starts.map(|&at| self.rows.observations[at]).collect();
+        Starts::of_rows(context.data, &context.interface.observation, rows)
     }
 }
 
@@ -360,23 +366,16 @@ impl<'a> Evaluation<'a> {
             None => interface.states(data, &rows.observations, device),
             Some(actions) => {
                 let every: Vec<usize> = (0..levels.len()).collect();
-                let seen = Column {
-                    encoding: &interface.observation,
-                    cells: data.observations().view(),
-                    rows: &rows.observations,
-                };
-                let encoding = interface.action.encoding();
-                encode(&[seen, Column { encoding, cells: actions.view(), rows: &every }], device)
+                interface.states_with(data, &rows.observations, (actions.view(), &every), device)
             }
         };
         states.with_ones(&told).with(self.clock.column(&rows.times, device))
     }
 
-    /// Appends the action that was taken in a step.
-    fn taken(&self, step: usize, actions: &mut Cells) {
-        let Context { data, interface, .. } = *self.context;
-        let cells = interface.action.encoding().space().cells();
-        actions.extend_from(data.actions().view(), step * cells..(step + 1) * cells);
+    /// Appends the action that was taken in a row of the log.
+    fn taken(&self, row: usize, actions: &mut Cells) {
+        let cells = self.context.interface.action.encoding().space().cells();
+        actions.extend_from(self.log.actions.view(), row * cells..(row + 1) * cells);
     }
 
     /// What some rows of the log are worth under some levels, when the policy chooses, by a network.
@@ -389,15 +388,15 @@ impl<'a> Evaluation<'a> {
         if self.log.choice {
             let values = floats(network.forward(self.inputs(&rows, levels, None, device), noise));
             let worth = |((values, &row), &level): ((&[f32], &usize), &usize)| match level {
-                LOGGED => values[data.actions().category(self.log.rows.steps[row])],
+                LOGGED => values[self.log.actions.category(row)],
                 level => values.iter().zip(policy(row, level)).map(|(q, p)| q * p).sum(),
             };
             return values.chunks_exact(outputs).zip(at).zip(levels).map(worth).collect();
         }
-        let mut actions = Cells::empty(data.actions().cell_type());
+        let mut actions = Cells::empty(data.action_type());
         for (&row, &level) in at.iter().zip(levels) {
             match level {
-                LOGGED => self.taken(self.log.rows.steps[row], &mut actions),
+                LOGGED => self.taken(row, &mut actions),
                 level => interface.action.draw(policy(row, level), rng, &mut actions),
             }
         }
@@ -448,12 +447,12 @@ impl Learner for Evaluation<'_> {
         let module = self.values.module();
         let predicted = if self.log.choice {
             let values = module.forward(self.inputs(&rows, &levels, None, &self.device), noise);
-            let taken = rows.steps.iter().map(|&step| data.actions().category(step) as i32);
+            let taken = at.iter().map(|&row| self.log.actions.category(row) as i32);
             let taken = TensorData::new(taken.collect::<Vec<i32>>(), [at.len(), 1]);
             values.gather(1, Tensor::<2, Int>::from_data(taken, &self.device))
         } else {
-            let mut actions = Cells::empty(data.actions().cell_type());
-            rows.steps.iter().for_each(|&step| self.taken(step, &mut actions));
+            let mut actions = Cells::empty(data.action_type());
+            at.iter().for_each(|&row| self.taken(row, &mut actions));
             module.forward(self.inputs(&rows, &levels, Some(&actions), &self.device), noise)
         };
         let loss = squared_error(predicted, column(targets, &self.device), None);

@@ -1,12 +1,13 @@
 //! What a level is worth from a start: the distribution of first labels given the first state.
 
-use esper_data::{Moments, Seed, Space};
+use esper_data::{Dataset, Moments, Seed, Space};
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::Evaluated;
 use super::promises::{LEVELS, Promises};
 use super::stream;
+use crate::features::Encoding;
 use crate::methods::Context;
 
 /// Quantile function `Q(u | s_0)` of first labels given the first state. Starts are counted where they are few; where they are
@@ -55,9 +56,9 @@ const ALIKE: f64 = 0.1;
 impl StartLevels {
     /// Fits the first labels of episodes with these starts; gives for every episode its rank, from this to that: equal labels
     /// share the ranks that they take up.
-    pub(super) fn of(starts: &[Vec<f32>], labels: &[f64], seed: Seed) -> (Self, Vec<[f64; 2]>) {
+    pub(super) fn of(starts: &Starts<'_>, labels: &[f64], seed: Seed) -> (Self, Vec<[f64; 2]>) {
         let found = prototypes(starts, seed);
-        let of: Vec<usize> = starts.iter().map(|start| nearest(&found, start)).collect();
+        let of: Vec<usize> = starts.all().map(|start| nearest(&found, &start)).collect();
         let deviation = Moments::of(labels.iter().copied()).population_std();
         let same = SAME * deviation;
         let mut ranks = vec![[0.0, 1.0]; labels.len()];
@@ -85,21 +86,18 @@ impl StartLevels {
                 quantiles: (0..QUANTILES).map(quantile).collect(),
             });
         }
-        let far = |features: &Vec<f32>| {
-            all.iter().map(|start| distance(&start.features, features)).fold(f64::MAX, f64::min)
+        let far = |features: Vec<f32>| {
+            all.iter().map(|start| distance(&start.features, &features)).fold(f64::MAX, f64::min)
         };
-        let reach = starts.iter().map(far).fold(0.0, f64::max).sqrt();
+        let reach = starts.all().map(far).fold(0.0, f64::max).sqrt();
         (StartLevels { starts: all, reach: Some(reach) }, ranks)
     }
 
     /// For every episode of a data set a number that those share who start alike and first do the same.
     pub(crate) fn groups(context: &Context<'_>, seed: Seed) -> Vec<usize> {
         let Context { data, interface, .. } = *context;
-        let starts: Vec<Vec<f32>> = (0..data.episodes())
-            .map(|episode| {
-                interface.observation.features(data, data.episode_observations(episode).start)
-            })
-            .collect();
+        let all: Vec<usize> = (0..data.episodes()).collect();
+        let starts = Starts::of_episodes(data, &interface.observation, &all);
         let found = prototypes(&starts, seed);
         // What is not a choice among a few counts as the same.
         let actions = match interface.action.encoding().space() {
@@ -108,19 +106,21 @@ impl StartLevels {
         };
         let first = |episode: usize| match actions {
             1 => 0,
-            _ => data.actions().category(data.episode_steps(episode).start),
+            _ => data.with_actions(&[data.episode_steps(episode).start], |cells, rows| {
+                cells.category(rows[0])
+            }),
         };
-        let group = |(episode, start): (usize, &Vec<f32>)| {
-            nearest(&found, start) * actions + first(episode)
+        let group = |(episode, start): (usize, Vec<f32>)| {
+            nearest(&found, &start) * actions + first(episode)
         };
-        starts.iter().enumerate().map(group).collect()
+        starts.all().enumerate().map(group).collect()
     }
 
     /// What levels are worth from every start when the policy acts.
-    pub(super) fn evaluated(&self, values: &Evaluated, promises: &Promises) -> Self {
+    pub(super) fn evaluated(&self, values: &Evaluated<'_>, promises: &Promises) -> Self {
         let mut sums = vec![(vec![0.0; LEVELS.len()], 0.0); self.starts.len()];
-        for (start, (features, &often)) in values.starts.iter().zip(&values.counts).enumerate() {
-            let (sum, count) = &mut sums[self.nearest(features)];
+        for (start, (features, &often)) in values.starts.all().zip(&values.counts).enumerate() {
+            let (sum, count) = &mut sums[self.nearest(&features)];
             *count += often;
             (0..LEVELS.len()).for_each(|level| sum[level] += often * values.value(level, start));
         }
@@ -198,13 +198,52 @@ fn at_level(quantiles: &[f64], level: f64) -> f64 {
     quantiles[below] * (1.0 - share) + quantiles[above] * share
 }
 
+/// Features of the first states of some episodes, made when they are asked for: all at once they may be far more than the
+/// data itself.
+pub(super) struct Starts<'a> {
+    count: usize,
+    features: Box<dyn Fn(usize) -> Vec<f32> + 'a>,
+}
+
+impl<'a> Starts<'a> {
+    /// The starts of some episodes.
+    pub(super) fn of_episodes(
+        data: &'a Dataset,
+        encoding: &'a Encoding,
+        episodes: &[usize],
+    ) -> Self {
+        let first = |&episode: &usize| data.episode_observations(episode).start;
+        Self::of_rows(data, encoding, episodes.iter().map(first).collect())
+    }
+
+    /// Some observations.
+    pub(super) fn of_rows(data: &'a Dataset, encoding: &'a Encoding, rows: Vec<usize>) -> Self {
+        let count = rows.len();
+        Starts { count, features: Box::new(move |at| encoding.features(data, rows[at])) }
+    }
+
+    /// Features that are there already.
+    #[cfg(test)]
+    pub(super) fn given(features: &'a [Vec<f32>]) -> Self {
+        Starts { count: features.len(), features: Box::new(|at| features[at].clone()) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Vec<f32>> {
+        (0..self.count).map(&self.features)
+    }
+}
+
 /// Starts that stand for all: every different one where they are few, else some that are far apart.
-fn prototypes(starts: &[Vec<f32>], seed: Seed) -> Vec<Vec<f32>> {
+fn prototypes(starts: &Starts<'_>, seed: Seed) -> Vec<Vec<f32>> {
     let most = (starts.len() / TOGETHER).clamp(1, MOST_STARTS);
     let mut different: Vec<Vec<f32>> = Vec::new();
-    for start in starts {
-        if !different.contains(start) {
-            different.push(start.clone());
+    for start in starts.all() {
+        if !different.contains(&start) {
+            different.push(start);
             if different.len() > most {
                 break;
             }
@@ -214,16 +253,18 @@ fn prototypes(starts: &[Vec<f32>], seed: Seed) -> Vec<Vec<f32>> {
         return different;
     }
     // The furthest of some hundreds from those that are chosen already, again and again.
-    let mut some: Vec<&Vec<f32>> = starts.iter().collect();
+    let mut some: Vec<usize> = (0..starts.len()).collect();
     some.shuffle(&mut stream(seed, "starts"));
     some.truncate(20 * most);
-    let mut chosen: Vec<Vec<f32>> = vec![some[0].clone()];
-    let mut distances: Vec<f64> = some.iter().map(|start| distance(&chosen[0], start)).collect();
+    let features = |at: usize| (starts.features)(some[at]);
+    let mut chosen: Vec<Vec<f32>> = vec![features(0)];
+    let mut distances: Vec<f64> =
+        (0..some.len()).map(|at| distance(&chosen[0], &features(at))).collect();
     while chosen.len() < most {
         let furthest = (0..some.len()).max_by(|&a, &b| distances[a].total_cmp(&distances[b]));
-        let new = some[furthest.unwrap_or(0)].clone();
-        for (known, start) in distances.iter_mut().zip(&some) {
-            *known = known.min(distance(&new, start));
+        let new = features(furthest.unwrap_or(0));
+        for (at, known) in distances.iter_mut().enumerate() {
+            *known = known.min(distance(&new, &features(at)));
         }
         chosen.push(new);
     }
@@ -252,7 +293,7 @@ mod tests {
             starts.push(if lucky { vec![0.0, 1.0] } else { vec![1.0, 0.0] });
             labels.push(if lucky { 10.0 } else { f64::from(episode % 2) });
         }
-        let (levels, ranks) = StartLevels::of(&starts, &labels, Seed::new(0));
+        let (levels, ranks) = StartLevels::of(&Starts::given(&starts), &labels, Seed::new(0));
         levels.check().unwrap();
         // Of the 300 ordinary ones, 200 are 0 and 100 are 1.
         let third = |rank: [f64; 2]| rank.map(|number| (number * 300.0).round() as i64);
@@ -270,7 +311,7 @@ mod tests {
         let starts: Vec<Vec<f32>> = (0..5_000).map(|episode| vec![start(episode)]).collect();
         let label = |episode: usize| f64::from(start(episode)) + (episode % 2) as f64;
         let labels: Vec<f64> = (0..5_000).map(label).collect();
-        let (levels, ranks) = StartLevels::of(&starts, &labels, Seed::new(0));
+        let (levels, ranks) = StartLevels::of(&Starts::given(&starts), &labels, Seed::new(0));
         assert!((30..=50).contains(&levels.starts.len()), "{}", levels.starts.len());
         let right = |episode: &usize| (ranks[*episode][0] >= 0.5) == (episode % 2 == 1);
         let share = (0..5_000).filter(right).count() as f64 / 5_000.0;

@@ -143,7 +143,8 @@ impl Levels {
 pub struct Conditioned {
     /// By step row.
     low: Vec<f32>,
-    high: Vec<f32>,
+    /// The same as `low` where there is none.
+    high: Option<Vec<f32>>,
     /// How it enters a network.
     pub input: LabelInput,
     /// What that is.
@@ -156,8 +157,13 @@ impl Conditioned {
     /// The label of each step.
     pub fn on_labels(labels: &[f32], data: &Dataset, episodes: &[usize]) -> Self {
         let input = LabelInput::of(labels, data, episodes);
-        let (low, high) = (labels.to_vec(), labels.to_vec());
-        Conditioned { low, high, input, condition: Condition::Return, levels: None }
+        Conditioned {
+            low: labels.to_vec(),
+            high: None,
+            input,
+            condition: Condition::Return,
+            levels: None,
+        }
     }
 
     /// The level of each step among those of the same state.
@@ -169,7 +175,7 @@ impl Conditioned {
         let of_episodes = Self::on_levels(labels, context, episodes);
         let ranks = ranks::of_steps(labels, context, episodes)?;
         let (low, high) = ranks.into_iter().map(|[low, high]| (low, high)).unzip();
-        Ok(Conditioned { low, high, condition: Condition::StepLevel, ..of_episodes })
+        Ok(Conditioned { low, high: Some(high), condition: Condition::StepLevel, ..of_episodes })
     }
 
     /// The level of each episode, by its first label.
@@ -177,11 +183,7 @@ impl Conditioned {
         let Context { data, interface, split, discount, .. } = *context;
         let first = |&episode: &usize| f64::from(labels[data.episode_steps(episode).start]);
         let first_labels: Vec<f64> = episodes.iter().map(first).collect();
-        let encoding = &interface.observation;
-        let starts: Vec<Vec<f32>> = episodes
-            .iter()
-            .map(|&episode| encoding.features(data, data.episode_observations(episode).start))
-            .collect();
+        let starts = levels::Starts::of_episodes(data, &interface.observation, episodes);
         let seed = context.seed.named("levels");
         let (start_levels, ranks) = StartLevels::of(&starts, &first_labels, seed);
         let (mut low, mut high) = (vec![0.0; data.rows()], vec![0.0; data.rows()]);
@@ -202,7 +204,7 @@ impl Conditioned {
         );
         Conditioned {
             low,
-            high,
+            high: Some(high),
             input: LabelInput::levels(),
             condition: Condition::Level,
             levels: Some(Levels { starts: start_levels, promises }),
@@ -211,7 +213,8 @@ impl Conditioned {
 
     /// What a policy sees at a step, given where within its range: from 0 to 1.
     pub fn told(&self, step: usize, within: f32) -> f32 {
-        let (low, high) = (self.low[step], self.high[step]);
+        let low = self.low[step];
+        let high = self.high.as_ref().map_or(low, |high| high[step]);
         self.input.apply(f64::from(low + within * (high - low)))
     }
 }

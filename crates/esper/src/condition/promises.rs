@@ -112,7 +112,7 @@ impl Promises {
 
     /// Promises of a policy that was evaluated as it acts. Where a level is worth less than a lower one, the lower one is what
     /// asking for it gets: a higher level never promises less.
-    pub(super) fn evaluated(values: &Evaluated) -> Self {
+    pub(super) fn evaluated(values: &Evaluated<'_>) -> Self {
         let mut best: Option<Promise> = None;
         let promise = |(at, &level): (usize, &f64)| {
             let margin = values.margin(at);
@@ -302,6 +302,7 @@ impl Calibration {
 
 #[cfg(test)]
 mod tests {
+    use super::super::levels::Starts;
     use super::*;
 
     fn line(slope: f64) -> Promises {
@@ -311,7 +312,7 @@ mod tests {
         let returns: Vec<f64> = (0..4_000).map(|at| 3.0 + slope * labels[at] + noise(at)).collect();
         let held_out: Vec<bool> = (0..4_000).map(|at| at >= 2_000).collect();
         let starts = vec![vec![0.0]; 4_000];
-        let (levels, _) = StartLevels::of(&starts, &labels, Seed::new(0));
+        let (levels, _) = StartLevels::of(&Starts::given(&starts), &labels, Seed::new(0));
         Promises::of(&levels, &labels, &returns, &held_out, Seed::new(1))
     }
 

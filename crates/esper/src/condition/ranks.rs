@@ -15,13 +15,16 @@ use crate::features::Scale;
 use crate::methods::Context;
 use crate::policy::{column, floats};
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
-use crate::trajectories::{Clock, StepRows};
+use crate::trajectories::{AllSteps, Clock, StepRows};
 
 /// Steps of a state that make counting worth more than learning, on average.
 const ENOUGH: usize = 50;
 
 /// Labels that differ by less than this share of their deviation count as the same.
 const SAME: f64 = 0.005;
+
+/// Steps that are looked at together.
+const ROWS_AT_ONCE: usize = 8_192;
 
 /// Quantiles that are learned.
 const QUANTILES: usize = 20;
@@ -33,41 +36,51 @@ pub(super) fn of_steps(
     episodes: &[usize],
 ) -> Result<Vec<[f32; 2]>, Error> {
     let data = context.data;
-    let rows = StepRows::of_episodes(data, episodes);
-    let deviation =
-        Moments::of(rows.steps.iter().map(|&step| f64::from(labels[step]))).population_std();
+    let rows = AllSteps::of(data, episodes);
+    let deviation = Moments::of(rows.rows().map(|step| f64::from(labels[step]))).population_std();
     let same = (SAME * deviation) as f32;
-    let ranks = match counted(labels, same, data, &rows) {
-        Some(ranks) => ranks,
-        None => learned(labels, same, context, &rows)?,
-    };
-    let mut of_rows = vec![[0.0, 1.0]; data.rows()];
-    rows.steps.iter().zip(ranks).for_each(|(&step, rank)| of_rows[step] = rank);
-    Ok(of_rows)
+    match counted(labels, same, data, &rows) {
+        Some(ranks) => Ok(ranks),
+        None => learned(labels, same, context, &rows),
+    }
 }
 
 /// Ranks among the steps of exactly the same state; `None` where states are too many.
-fn counted(labels: &[f32], same: f32, data: &Dataset, rows: &StepRows) -> Option<Vec<[f32; 2]>> {
+fn counted(
+    labels: &[f32],
+    same: f32,
+    data: &Dataset,
+    rows: &AllSteps<'_>,
+) -> Option<Vec<[f32; 2]>> {
     let timed = Clock::matters(data);
     let cells = data.metadata().observation_space.cells();
-    let most = rows.steps.len() / ENOUGH;
+    let most = rows.len() / ENOUGH;
     let mut states: HashMap<(Vec<u32>, u32), Vec<usize>> = HashMap::new();
-    for at in 0..rows.steps.len() {
-        let time = if timed { rows.times[at] } else { 0 };
-        let start = rows.observations[at] * cells;
-        let seen = data.observations().view();
-        let state = (start..start + cells).map(|cell| seen.number(cell).to_bits()).collect();
-        states.entry((state, time)).or_default().push(at);
-        if states.len() > most {
+    for start in (0..rows.len()).step_by(ROWS_AT_ONCE) {
+        let end = (start + ROWS_AT_ONCE).min(rows.len());
+        let some = rows.only(&(start..end).collect::<Vec<_>>());
+        let few = data.with_observations(&some.observations, |seen, at| {
+            for ((row, &step), &time) in at.iter().zip(&some.steps).zip(&some.times) {
+                let time = if timed { time } else { 0 };
+                let state = row * cells..(row + 1) * cells;
+                let state = state.map(|cell| seen.number(cell).to_bits()).collect();
+                states.entry((state, time)).or_default().push(step);
+                if states.len() > most {
+                    return false;
+                }
+            }
+            true
+        });
+        if !few {
             return None;
         }
     }
-    let mut ranks = vec![[0.0, 1.0]; rows.steps.len()];
+    let mut ranks = vec![[0.0, 1.0]; data.rows()];
     for members in states.values() {
-        let mut sorted: Vec<f32> = members.iter().map(|&at| labels[rows.steps[at]]).collect();
+        let mut sorted: Vec<f32> = members.iter().map(|&step| labels[step]).collect();
         sorted.sort_by(f32::total_cmp);
-        for &at in members {
-            ranks[at] = rank(&sorted, labels[rows.steps[at]], same);
+        for &step in members {
+            ranks[step] = rank(&sorted, labels[step], same);
         }
     }
     Some(ranks)
@@ -98,7 +111,7 @@ fn learned(
     labels: &[f32],
     same: f32,
     context: &Context<'_>,
-    rows: &StepRows,
+    rows: &AllSteps<'_>,
 ) -> Result<Vec<[f32; 2]>, Error> {
     let device = context.device.clone().autodiff();
     let seed = context.seed.named("ranks");
@@ -113,23 +126,24 @@ fn learned(
         labels,
         rows,
         clock,
-        scale: Scale::of(rows.steps.iter().map(|&step| f64::from(labels[step]))),
+        scale: Scale::of(rows.rows().map(|step| f64::from(labels[step]))),
         device,
         seed,
         mlp: Trained::new(mlp, &AdamWConfig::new(), 1e-3),
     };
     train(&mut learner, "ranks", Schedule { steps: 2_000, decay: true }, context.monitor)?;
     let (mlp, scale) = (learner.mlp.into_module().valid(), learner.scale);
-    let mut ranks = Vec::with_capacity(rows.steps.len());
-    for part in (0..rows.steps.len()).collect::<Vec<_>>().chunks(8_192) {
-        let some = rows.only(part);
+    let mut ranks = vec![[0.0, 1.0]; context.data.rows()];
+    for start in (0..rows.len()).step_by(ROWS_AT_ONCE) {
+        let end = (start + ROWS_AT_ONCE).min(rows.len());
+        let some = rows.only(&(start..end).collect::<Vec<_>>());
         let input = states(context, clock, &some, context.device);
         let quantiles = floats(mlp.forward(input, &mut Noise::new(0)));
         for (of_state, &step) in quantiles.chunks_exact(QUANTILES).zip(&some.steps) {
             let mut sorted: Vec<f32> = of_state.iter().map(|&q| scale.undo(q) as f32).collect();
             // A network's quantiles may cross.
             sorted.sort_by(f32::total_cmp);
-            ranks.push(rank(&sorted, labels[step], same));
+            ranks[step] = rank(&sorted, labels[step], same);
         }
     }
     Ok(ranks)
@@ -147,7 +161,7 @@ fn states(context: &Context<'_>, clock: Option<Clock>, rows: &StepRows, device: 
 struct Quantiles<'a> {
     context: &'a Context<'a>,
     labels: &'a [f32],
-    rows: &'a StepRows,
+    rows: &'a AllSteps<'a>,
     clock: Option<Clock>,
     scale: Scale,
     device: Device,

@@ -77,7 +77,7 @@ fn two_columns_are_taken_where_one_is_not_enough() {
         builder.end(&[ward, age, missing], END).unwrap();
     }
     let data = builder.build().unwrap();
-    let changes = |step: usize| step % 2 == 1 && step / 2 % 2 == 0 && step < 380;
+    let changes = |step: usize| step % 4 == 1 && step < 380;
     let policy = |step: usize| if changes(step) { vec![0.0, 1.0] } else { vec![1.0, 0.0] };
     let differences = Differences::between(&data, &intended(&data, policy));
     let [group] = &differences.groups[..] else { panic!("{differences:?}") };

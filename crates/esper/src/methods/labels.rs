@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use esper_data::{Dataset, StepLabels};
+use esper_data::{Dataset, StepLabels, read_file};
 
 use super::{About, Context, Findings, Labels, Relabel};
 use crate::error::Error;
@@ -27,8 +27,7 @@ impl Relabel for FromFile {
     }
 
     fn identity(&self) -> Result<Option<String>, Error> {
-        let bytes = std::fs::read(&self.path)
-            .map_err(|source| Error::Io { path: self.path.clone(), source })?;
+        let bytes = read_file(&self.path)?;
         Ok(Some(format!("labels with checksum {:08x}", crc32fast::hash(&bytes))))
     }
 

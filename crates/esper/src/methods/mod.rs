@@ -19,6 +19,7 @@ use esper_nn::Device;
 use self::esper::Clusters;
 use crate::condition::{Condition, Conditioned, Promise};
 use crate::error::Error;
+use crate::memory::Widths;
 use crate::policy::{Loader, Policy, PolicyKind, PolicyOrigin, Support, TrainingSet};
 use crate::settings::{Config, General, Section};
 use crate::training::Monitor;
@@ -105,6 +106,12 @@ pub trait Method: Send + Sync {
         Ok(())
     }
 
+    /// Bytes that it takes because of how many features there are ([`memory`](crate::memory)): of weights, and of batches. Too many are
+    /// refused before anything is begun.
+    fn memory(&self, _widths: &Widths, _config: &Config) -> Result<u64, Error> {
+        Ok(0)
+    }
+
     /// Learns.
     fn learn(&self, context: &Context<'_>) -> Result<Learned, Error>;
 }
@@ -148,6 +155,11 @@ pub trait Relabel: Send + Sync {
         Ok(())
     }
 
+    /// Bytes that it takes because of how many features there are; see [`Method::memory`].
+    fn memory(&self, _widths: &Widths, _config: &Config) -> Result<u64, Error> {
+        Ok(0)
+    }
+
     /// Labels every step.
     fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error>;
 }
@@ -182,6 +194,10 @@ impl<R: Relabel> Method for R {
         Relabel::check(self, data, config)
     }
 
+    fn memory(&self, widths: &Widths, config: &Config) -> Result<u64, Error> {
+        Relabel::memory(self, widths, config)
+    }
+
     fn learn(&self, context: &Context<'_>) -> Result<Learned, Error> {
         let seed = context.seed.named(&Relabel::about(self).name);
         let labels = self.relabel(&Context { seed, ..*context })?;
@@ -212,6 +228,8 @@ pub struct Context<'a> {
     pub policy: &'a dyn PolicyKind,
     /// What a policy remembers of how it came about.
     pub origin: &'a PolicyOrigin,
+    /// Memory: the most bytes that may be taken, if anything was said.
+    pub memory: Option<u64>,
 }
 
 impl Context<'_> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use esper_data::{CellsRef, Dataset, write_file};
+use esper_data::{CellsRef, Dataset, read_file, write_file};
 use esper_nn::{Device, StoreError, metadata, stored_numbers};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -331,9 +331,7 @@ impl Policy {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn load(path: &Path, registry: &Registry, device: &Device) -> Result<Self, Error> {
-        let bytes =
-            std::fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        Self::from_bytes(path, bytes, registry, device)
+        Self::from_bytes(path, read_file(path)?, registry, device)
     }
 
     /// The policy in the bytes of a file; `path` is what errors call it.

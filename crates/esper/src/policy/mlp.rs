@@ -19,12 +19,13 @@ use crate::agent::{Agent, Choice, Episodes};
 use crate::condition::Target;
 use crate::error::Error;
 use crate::features::{Column, encode};
+use crate::memory::{self, Widths};
 use crate::methods::Context;
 use crate::methods::esper::TimeInput;
 use crate::onnx::FeedForward;
-use crate::settings::Section;
+use crate::settings::{Config, Section};
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
-use crate::trajectories::{Clock, Interface, StepRows};
+use crate::trajectories::{AllSteps, Clock, Interface, StepRows};
 
 crate::settings! {
     /// Phase 3 as an MLP: a policy that sees state and label.
@@ -91,6 +92,13 @@ impl PolicyKind for MlpKind {
         Loader { kind: NAME, load }
     }
 
+    fn memory(&self, widths: &Widths, config: &Config) -> Result<u64, Error> {
+        let MlpPolicyConfig { hidden, batch, .. } = config.get()?;
+        // What is put out, its gradient, and what the loss makes of it.
+        let outputs = memory::rows(3, batch as u64, widths.action);
+        Ok(memory::weights(widths.both(), hidden).saturating_add(outputs))
+    }
+
     fn train(&self, set: &TrainingSet<'_>, context: &Context<'_>) -> Result<Policy, Error> {
         let config = context.config.get::<MlpPolicyConfig>()?;
         let mut learner = MlpLearner::new(set, &config, context.seed, context.device);
@@ -128,7 +136,7 @@ fn network(sizes: Sizes, dropout: f64, interface: &Interface) -> MlpConfig {
 /// A policy in training: all steps count the same.
 pub struct MlpLearner<'a> {
     set: &'a TrainingSet<'a>,
-    rows: StepRows,
+    rows: AllSteps<'a>,
     sizes: Sizes,
     config: MlpPolicyConfig,
     device: Device,
@@ -161,7 +169,7 @@ impl<'a> MlpLearner<'a> {
             .with_max_norm(Some(config.max_norm));
         MlpLearner {
             set,
-            rows: StepRows::of_episodes(set.data, set.episodes),
+            rows: AllSteps::of(set.data, set.episodes),
             sizes,
             config: config.clone(),
             device,

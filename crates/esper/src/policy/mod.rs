@@ -19,9 +19,10 @@ use crate::agent::Agent;
 use crate::condition::Conditioned;
 use crate::error::Error;
 use crate::features::Scale;
+use crate::memory::Widths;
 use crate::methods::Context;
 use crate::onnx::FeedForward;
-use crate::settings::Section;
+use crate::settings::{Config, Section};
 use crate::trajectories::Interface;
 
 /// A kind of policy that is trained on labels.
@@ -37,6 +38,12 @@ pub trait PolicyKind: Send + Sync {
 
     /// How it is loaded.
     fn loader(&self) -> Loader;
+
+    /// Bytes that it takes because of how many features there are; see
+    /// [`Method::memory`](crate::methods::Method::memory).
+    fn memory(&self, _widths: &Widths, _config: &Config) -> Result<u64, Error> {
+        Ok(0)
+    }
 
     /// Learns to do what was done, given the label it was done under.
     fn train(&self, set: &TrainingSet<'_>, context: &Context<'_>) -> Result<Policy, Error>;
@@ -98,14 +105,6 @@ pub struct TrainingSet<'a> {
 }
 
 impl TrainingSet<'_> {
-    /// Every step of the episodes: its episode and its time.
-    pub(crate) fn places(&self) -> Vec<(u32, u32)> {
-        let times = |&episode: &usize| {
-            (0..self.data.length(episode)).map(move |time| (episode as u32, time as u32))
-        };
-        self.episodes.iter().flat_map(times).collect()
-    }
-
     /// The card of a policy that was trained on this.
     pub(crate) fn card(
         &self,

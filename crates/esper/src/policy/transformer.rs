@@ -26,10 +26,11 @@ use crate::agent::{Agent, Choice, Episodes};
 use crate::condition::Target;
 use crate::error::Error;
 use crate::features::{Column, encode};
+use crate::memory::{self, Widths};
 use crate::methods::Context;
-use crate::settings::Section;
+use crate::settings::{Config, Section};
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
-use crate::trajectories::{Interface, StepRows};
+use crate::trajectories::{AllSteps, Interface, StepRows};
 
 crate::settings! {
     /// Phase 3 as a Decision Transformer: labels, states and actions as tokens.
@@ -107,6 +108,14 @@ impl PolicyKind for TransformerKind {
 
     fn loader(&self) -> Loader {
         Loader { kind: NAME, load }
+    }
+
+    fn memory(&self, widths: &Widths, config: &Config) -> Result<u64, Error> {
+        let TransformerPolicyConfig { width, batch, context, .. } = config.get()?;
+        // Embeddings of observations and actions, the head; what is put out, its gradient, and what the loss makes of it.
+        let layers = widths.both().saturating_add(widths.action);
+        let outputs = memory::rows(3, (batch * context) as u64, widths.action);
+        Ok(memory::weights(layers, width).saturating_add(outputs))
     }
 
     fn train(&self, set: &TrainingSet<'_>, context: &Context<'_>) -> Result<Policy, Error> {
@@ -189,8 +198,7 @@ impl Blank {
 impl TrainingSet<'_> {
     /// The times that get an embedding of their own.
     fn times(&self) -> usize {
-        let longest = (0..self.data.episodes()).map(|episode| self.data.length(episode)).max();
-        longest.unwrap_or(1).min(MOST_TIMES)
+        self.data.longest().clamp(1, MOST_TIMES)
     }
 }
 
@@ -250,8 +258,8 @@ impl DecisionTransformer {
 /// A policy in training: all steps count the same.
 pub struct TransformerLearner<'a> {
     set: &'a TrainingSet<'a>,
-    /// Every step that may end a window: its episode and its time.
-    steps: Vec<(u32, u32)>,
+    /// Every step may end a window.
+    steps: AllSteps<'a>,
     config: TransformerPolicyConfig,
     sizes: Sizes,
     device: Device,
@@ -279,7 +287,7 @@ impl<'a> TransformerLearner<'a> {
             .with_max_norm(Some(config.max_norm));
         TransformerLearner {
             set,
-            steps: set.places(),
+            steps: AllSteps::of(set.data, set.episodes),
             config: config.clone(),
             sizes,
             device,
@@ -304,10 +312,9 @@ impl Learner for TransformerLearner<'_> {
         let mut rng = seed.rng();
         let windows: Vec<Window> = (0..self.config.batch)
             .map(|_| {
-                let (episode, end) = self.steps[rng.random_range(0..self.steps.len())];
-                let end = end as usize;
+                let (episode, end) = self.steps.place(rng.random_range(0..self.steps.len()));
                 let start = (end + 1).saturating_sub(self.config.context);
-                Window { episode: episode as usize, start, end }
+                Window { episode, start, end }
             })
             .collect();
         let noise = &mut Noise::new(seed.named("noise").value());

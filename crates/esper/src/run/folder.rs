@@ -1,12 +1,16 @@
 //! The folder that keeps a run.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use esper_data::{Checksums, Dataset, LabelColumns, Overview, StepLabels, write_file, write_json};
+use esper_data::{
+    Checksums, Dataset, LabelColumns, Lock, Overview, PendingFile, StepLabels, clean_folder,
+    read_file, read_text, write_file, write_json,
+};
 use esper_nn::{Device, DeviceName};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -109,6 +113,26 @@ pub struct Summary {
     pub chosen: Option<Outlook>,
     /// Discount factor γ that labels and targets stand for.
     pub discount: f64,
+    /// The files that came of it, so that one that is missing is missed; empty in folders of versions that did not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+}
+
+impl Summary {
+    /// Whether it makes sense; one that was read from a file may not.
+    fn check(&self) -> Result<(), String> {
+        if !(0.0..=1.0).contains(&self.discount) {
+            return Err(format!("the discount factor is {}", self.discount));
+        }
+        if self.train_seconds < 0.0 {
+            return Err(format!("training took {} seconds", self.train_seconds));
+        }
+        let is_name = |name: &&String| Path::new(name).file_name() == Some(name.as_ref());
+        match self.files.iter().find(|name| !is_name(name)) {
+            None => Ok(()),
+            Some(name) => Err(format!("`{name}` is no name of a file")),
+        }
+    }
 }
 
 /// Means of what was measured over some steps of training.
@@ -138,6 +162,8 @@ pub struct RunFolder {
     opened: Instant,
     /// Seconds of training before it was opened.
     before: f64,
+    /// Nobody else writes in it; who only reads does not ask.
+    _lock: Option<Lock>,
 }
 
 const MANIFEST: &str = "manifest.json";
@@ -153,21 +179,34 @@ const CHECKPOINTS: &str = "checkpoints";
 
 impl RunFolder {
     fn at(path: &Path) -> Self {
-        RunFolder { path: path.to_owned(), opened: Instant::now(), before: 0.0 }
+        RunFolder { path: path.to_owned(), opened: Instant::now(), before: 0.0, _lock: None }
     }
 
-    /// Starts a run in a folder that is new or empty.
+    /// The same for one who writes: nobody else does so now, and what the dead left half-written is gone.
+    fn locked(self) -> Result<Self, Error> {
+        let lock = Lock::folder(&self.path)?;
+        clean_folder(&self.path);
+        clean_folder(&self.path.join(CHECKPOINTS));
+        Ok(RunFolder { _lock: Some(lock), ..self })
+    }
+
+    /// Starts a run in a folder that is new or empty, or in which one was ended before it had begun.
     pub fn create(path: &Path, plan: &Plan, data: &DataId) -> Result<Self, Error> {
         let folder = Self::at(path);
-        if folder.path.join(MANIFEST).exists() {
-            return Err(Error::RunExists(path.to_owned()));
-        }
-        if !is_free(path) {
-            let path = path.display();
-            return Err(Error::Run(format!(
-                "{path} is not empty; name a folder that is, or a new one"
-            )));
-        }
+        // What is somebody else's is not even locked.
+        let refuse = || match folder.path.join(MANIFEST).exists() {
+            true => Err(Error::RunExists(path.to_owned())),
+            false if is_free(path) => Ok(()),
+            false => Err(Error::Run(format!(
+                "{} is not empty, and what is in it is no run; name a folder that is empty, or a new one",
+                path.display()
+            ))),
+        };
+        refuse()?;
+        folder.make(path)?;
+        let folder = Self::at(path).locked()?;
+        refuse()?;
+        // First of all: it tells what was begun here from what somebody else keeps here.
         folder.make(&folder.path.join(CHECKPOINTS))?;
         folder.write(CONFIG, plan.config.to_toml().as_bytes())?;
         folder.write_json(MANIFEST, &Manifest::of(plan, data)?)?;
@@ -222,7 +261,7 @@ impl RunFolder {
 
     /// Opens a run to go on with it, if it is the same: plan, data and version.
     pub fn resume(path: &Path, plan: &Plan, data: &DataId) -> Result<Self, Error> {
-        let mut folder = Self::open(path)?;
+        let mut folder = Self::open(path)?.locked()?;
         let (theirs, ours) = (folder.manifest()?, Manifest::of(plan, data)?);
         let sections = plan.sections();
         let same_config = part(&folder.settings()?, &sections) == plan.config.part(&sections);
@@ -236,7 +275,13 @@ impl RunFolder {
             () if theirs.data != ours.data => "data",
             () if !same_config => "configuration",
             () => {
-                folder.go_back_to_checkpoint()?;
+                match folder.is_complete() {
+                    true => folder.check_complete()?,
+                    false => {
+                        folder.make(&folder.path.join(CHECKPOINTS))?;
+                        folder.go_back_to_checkpoint()?;
+                    }
+                }
                 return Ok(folder);
             }
         };
@@ -258,7 +303,7 @@ impl RunFolder {
 
     /// The settings, as a TOML document.
     pub fn config_text(&self) -> Result<String, Error> {
-        String::from_utf8(self.read(CONFIG)?).map_err(|error| self.damaged(CONFIG, error))
+        Ok(read_text(&self.path.join(CONFIG))?)
     }
 
     /// The settings; whoever they are for.
@@ -280,11 +325,39 @@ impl RunFolder {
                 "the training in {path} is not complete; go on with `esper train … --out {path} --resume`"
             )));
         }
-        self.read_json(SUMMARY)
+        let summary: Summary = self.read_json(SUMMARY)?;
+        summary.check().map_err(|problem| self.damaged(SUMMARY, problem))?;
+        Ok(summary)
+    }
+
+    /// Whether a complete run has all of its files; checkpoints that were not cleared away go.
+    fn check_complete(&self) -> Result<(), Error> {
+        self.clear_checkpoints()?;
+        let Summary { mut files, .. } = self.summary()?;
+        files.push(POLICY.to_owned());
+        let missing = files.into_iter().find(|name| !self.path.join(name).is_file());
+        missing.map_or(Ok(()), |name| {
+            let (path, summary) = (self.path.display(), self.path.join(SUMMARY));
+            Err(Error::Run(format!(
+                "the training in {path} is complete, but {name} is missing; put it back, or remove {} and go on with --resume \
+                 to train it again, to the same bytes",
+                summary.display()
+            )))
+        })
+    }
+
+    fn clear_checkpoints(&self) -> Result<(), Error> {
+        let checkpoints = self.path.join(CHECKPOINTS);
+        match fs::remove_dir_all(&checkpoints) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(&checkpoints, error)),
+            _ => Ok(()),
+        }
     }
 
     /// Keeps everything that came of the training.
     pub fn complete(&self, data: &Dataset, outcome: &Outcome) -> Result<Summary, Error> {
+        let mut files = vec![POLICY.to_owned()];
+        files.extend(self.path.join(METRICS).exists().then(|| METRICS.to_owned()));
         let Outcome { learned, seconds } = outcome;
         let (support, card) = (learned.support(), learned.policy.card());
         let offline = card.offline_target().and_then(|target| card.promised(target));
@@ -298,14 +371,18 @@ impl RunFolder {
                 };
                 columns.write(data, &self.path.join(LABELS), true)?;
                 self.write_json(LABELLED, &Labelled::of(data, labels))?;
+                files.extend([LABELS, LABELLED].map(str::to_owned));
             }
             for (name, weights) in &labels.models {
-                self.write(&format!("{name}.safetensors"), weights)?;
+                let name = format!("{name}.safetensors");
+                self.write(&name, weights)?;
+                files.push(name);
             }
         }
         learned.policy.write(&self.policy_path())?;
         self.write_json(OVERVIEW, &Overview::of(data, card.discount))?;
         self.write_json(DIFFERENCES, &Differences::of(&learned.policy, data)?)?;
+        files.extend([OVERVIEW, DIFFERENCES].map(str::to_owned));
         let summary = Summary {
             train_seconds: self.before + seconds,
             findings: learned.findings.clone(),
@@ -319,11 +396,11 @@ impl RunFolder {
                 .offline_target()
                 .and_then(|target| card.outlook_of(target, data.episodes())),
             discount: learned.policy.card().discount,
+            files,
         };
         self.write_json(SUMMARY, &summary)?;
         // Complete: nothing to go on with any more.
-        let checkpoints = self.path.join(CHECKPOINTS);
-        fs::remove_dir_all(&checkpoints).map_err(|error| failed(&checkpoints, error))?;
+        self.clear_checkpoints()?;
         Ok(summary)
     }
 
@@ -343,7 +420,9 @@ impl RunFolder {
 
     /// What its labels came out like; `None` for methods without, and while it is not complete.
     pub fn labelled(&self) -> Result<Option<Labelled>, Error> {
-        self.read_if_there(LABELLED)
+        let Some(labelled) = self.read_if_there::<Labelled>(LABELLED)? else { return Ok(None) };
+        labelled.check().map_err(|problem| self.damaged(LABELLED, problem))?;
+        Ok(Some(labelled))
     }
 
     /// What its data says by itself; `None` while it is not complete, and in folders of versions that did not keep it.
@@ -361,8 +440,7 @@ impl RunFolder {
         if !self.path.join(METRICS).exists() {
             return Ok(Vec::new());
         }
-        let text = String::from_utf8(self.read(METRICS)?);
-        let text = text.map_err(|error| self.damaged(METRICS, error))?;
+        let text = read_text(&self.path.join(METRICS))?;
         let record =
             |line: &str| serde_json::from_str(line).map_err(|error| self.damaged(METRICS, error));
         text.lines().map(record).collect()
@@ -388,24 +466,19 @@ impl RunFolder {
     /// Metrics that came after the last checkpoint are forgotten: they will come again. The time it took counts.
     fn go_back_to_checkpoint(&mut self) -> Result<(), Error> {
         let (folder, path) = (self.path.join(CHECKPOINTS), self.path.join(METRICS));
-        if self.is_complete() || !path.exists() {
+        if !path.exists() {
             return Ok(());
         }
         let mut known = 0;
-        let entries = match fs::read_dir(&folder) {
-            // Stopped before there was anything to keep.
-            Err(error) if error.kind() == ErrorKind::NotFound => return self.forget_metrics(0),
-            other => other.map_err(|error| failed(&folder, error))?,
-        };
-        for entry in entries {
+        for entry in fs::read_dir(&folder).map_err(|error| failed(&folder, error))? {
             let entry = entry.map_err(|error| failed(&folder, error))?.path();
             // What was being written when everything ended has a name of its own.
-            if entry.extension().is_none_or(|extension| extension != "partial") {
-                let bytes = fs::read(&entry).map_err(|error| failed(&entry, error))?;
-                let (_, when) = checkpoint::from_bytes(&entry, &bytes)?;
-                known = known.max(when.metrics);
-                self.before = self.before.max(when.seconds);
+            if entry.file_name().is_some_and(PendingFile::is_temporary) {
+                continue;
             }
+            let (_, when) = checkpoint::from_bytes(&entry, &read_file(&entry)?)?;
+            known = known.max(when.metrics);
+            self.before = self.before.max(when.seconds);
         }
         self.forget_metrics(known)
     }
@@ -423,8 +496,7 @@ impl RunFolder {
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>, Error> {
-        let path = self.path.join(name);
-        fs::read(&path).map_err(|error| failed(&path, error))
+        Ok(read_file(&self.path.join(name))?)
     }
 
     fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
@@ -479,11 +551,15 @@ impl Monitor for RunFolder {
 
     fn load_checkpoint(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
         let path = self.path.join(CHECKPOINTS).join(phase);
-        match fs::read(&path) {
+        match read_file(&path) {
             Ok(bytes) => Ok(Some(checkpoint::from_bytes(&path, &bytes)?.0)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed(&path, error)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error.into()),
         }
+    }
+
+    fn checkpoint_name(&self, phase: &str) -> String {
+        self.path.join(CHECKPOINTS).join(phase).display().to_string()
     }
 }
 
@@ -504,15 +580,17 @@ impl Manifest {
     }
 }
 
-/// Whether a folder is new or empty, or holds only what a run leaves that ended before it began.
+/// Whether a folder is new or empty, or holds only what a run leaves that was ended before it had begun: a folder for
+/// checkpoints, perhaps settings beside it, and what was being written.
 fn is_free(path: &Path) -> bool {
-    let names = |path: &Path| -> Vec<_> {
-        fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
+    let names = |path: &Path| -> Vec<OsString> {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name());
+        names.filter(|name| !PendingFile::is_temporary(name) && !Lock::is_lock(name)).collect()
     };
-    let ours = |name: &std::ffi::OsString| {
-        name == CONFIG || (name == CHECKPOINTS && names(&path.join(CHECKPOINTS)).is_empty())
-    };
-    names(path).iter().all(ours)
+    let checkpoints = path.join(CHECKPOINTS);
+    let begun = checkpoints.is_dir() && names(&checkpoints).is_empty();
+    names(path).iter().all(|name| begun && (name == CONFIG || name == CHECKPOINTS))
 }
 
 fn failed(path: &Path, source: std::io::Error) -> Error {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::methods::Labels;
 use crate::methods::esper::Clusters;
+use crate::windows::cut;
 
 /// The labels of a run beside what is known about the episodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +85,9 @@ const BINS: usize = 60;
 /// Times that labels are shown at.
 const TIMES: usize = 24;
 
+/// Steps whose clusters are looked at together.
+const STEPS_AT_ONCE: usize = 1 << 16;
+
 /// Clusters that are shown.
 const MOST_CLUSTERS: usize = 16;
 
@@ -117,7 +121,41 @@ impl Labelled {
     }
 }
 
+impl Labelled {
+    /// Whether it makes sense; one that was read from a file may not.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.first.check().map_err(|problem| format!("labels of first steps: {problem}"))?;
+        self.all.check().map_err(|problem| format!("labels of all steps: {problem}"))?;
+        if self.behaviours.is_empty() {
+            return Err("it has no behaviours, not even one without a name".to_owned());
+        }
+        let uneven = |cluster: &&ClusterUse| cluster.behaviours.len() != self.behaviours.len();
+        match self.clusters.iter().find(uneven) {
+            None => Ok(()),
+            Some(cluster) => Err(format!(
+                "a cluster has the shares of {} behaviours, and there are {}",
+                cluster.behaviours.len(),
+                self.behaviours.len()
+            )),
+        }
+    }
+}
+
 impl Histogram {
+    /// Whether it makes sense; one that was read from a file may not.
+    fn check(&self) -> Result<(), String> {
+        match !self.counts.is_empty() && self.low < self.high && (self.high - self.low).is_finite()
+        {
+            true => Ok(()),
+            false => Err(format!(
+                "a histogram of {} bins from {} to {}",
+                self.counts.len(),
+                self.low,
+                self.high
+            )),
+        }
+    }
+
     fn of(values: impl Iterator<Item = f64>, [low, high]: [f64; 2]) -> Self {
         let mut counts = vec![0; BINS];
         for value in values {
@@ -191,10 +229,15 @@ fn cluster_use(
     let behaviours = present.iter().max().map_or(1, |most| most + 1);
     let nothing = Sums { steps: vec![0; behaviours], labels: 0.0 };
     for episode in 0..data.episodes() {
-        for step in data.episode_steps(episode) {
-            let sums = uses.entry(clusters.likeliest(step)).or_insert_with(|| nothing.clone());
-            sums.steps[maker(data, episode)] += 1;
-            sums.labels += f64::from(labels[step]);
+        for window in cut(data, episode, STEPS_AT_ONCE) {
+            let first = data.episode_steps(episode).start + window.start;
+            let steps: Vec<usize> = (first..first + window.length).collect();
+            let own = clusters.of_steps(&steps);
+            for (at, &step) in steps.iter().enumerate() {
+                let sums = uses.entry(own.likeliest(at)).or_insert_with(|| nothing.clone());
+                sums.steps[maker(data, episode)] += 1;
+                sums.labels += f64::from(labels[step]);
+            }
         }
     }
     let total = data.steps().max(1) as f64;

@@ -33,6 +33,7 @@ pub use labelled::{BehaviourLabels, ClusterUse, Histogram, Labelled, TimeLabel};
 
 use crate::Registry;
 use crate::error::Error;
+use crate::memory::{self, Widths};
 use crate::methods::{About, Context, Learned, Method};
 use crate::policy::{PolicyKind, PolicyOrigin};
 use crate::settings::{Config, General, Section};
@@ -52,6 +53,8 @@ pub struct Plan {
     pub seed: u64,
     /// Where tensors are.
     pub device: Device,
+    /// Memory: the most bytes that it may take; all that the machine has if nothing is said.
+    pub memory: Option<u64>,
 }
 
 /// How a training is kept.
@@ -84,7 +87,7 @@ impl Plan {
 
     /// A method and a policy, on the CPU, with seed 0.
     pub fn of(method: Arc<dyn Method>, policy: Arc<dyn PolicyKind>, config: Config) -> Self {
-        Plan { method, policy, config, seed: 0, device: default_device() }
+        Plan { method, policy, config, seed: 0, device: default_device(), memory: None }
     }
 
     /// The same with another seed.
@@ -95,6 +98,11 @@ impl Plan {
     /// The same on another device.
     pub fn with_device(self, device: Device) -> Self {
         Plan { device, ..self }
+    }
+
+    /// The same with another limit of memory.
+    pub fn with_memory(self, memory: Option<u64>) -> Self {
+        Plan { memory, ..self }
     }
 
     /// What its method is called.
@@ -114,8 +122,21 @@ impl Plan {
             let problem = "rewards add up to more than a number can hold; make their unit larger";
             return Err(Error::Unsuitable(problem.to_owned()));
         }
+        self.check_memory(data)?;
         self.method.check(data, &self.config)?;
         self.split(data).map(|_| ())
+    }
+
+    /// Refuses spaces with more features than there is memory for.
+    fn check_memory(&self, data: &Dataset) -> Result<(), Error> {
+        let widths = Widths::of(data);
+        let mut needed = self.method.memory(&widths, &self.config)?;
+        if self.method.takes_policy() {
+            needed = needed.max(self.policy.memory(&widths, &self.config)?);
+        }
+        let limit = self.memory.unwrap_or_else(memory::of_machine);
+        memory::check_steps(data, limit)?;
+        memory::check(&widths, needed, limit)
     }
 
     /// The sections of settings that it makes use of.
@@ -171,6 +192,7 @@ impl Plan {
             monitor,
             policy: self.policy.as_ref(),
             origin: &self.origin(data),
+            memory: self.memory,
         };
         let learned = self.method.learn(&context)?;
         Ok(Outcome { learned, seconds: started.elapsed().as_secs_f64() })
@@ -241,5 +263,9 @@ impl Monitor for InFolder<'_> {
 
     fn load_checkpoint(&self, phase: &str) -> Result<Option<Checkpoint>, Error> {
         self.folder.load_checkpoint(phase)
+    }
+
+    fn checkpoint_name(&self, phase: &str) -> String {
+        self.folder.checkpoint_name(phase)
     }
 }

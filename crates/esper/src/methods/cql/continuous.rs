@@ -27,7 +27,7 @@ use crate::features::{Column, encode};
 use crate::methods::{Context, Curve, Findings, Learned};
 use crate::policy::{Loader, Network, Policy, PolicyCard, PolicyFile, column, floats};
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
-use crate::trajectories::{Interface, StepRows};
+use crate::trajectories::{AllSteps, Interface, StepRows};
 
 crate::settings! {
     /// Conservative Q-learning for real-valued actions, on top of soft actor-critic.
@@ -126,15 +126,22 @@ struct ActorNetwork {
 /// What -1 and 1 stand for: the lowest and the highest number that the data holds in every cell.
 fn squash_of(data: &Dataset) -> Squash {
     let cells = data.metadata().action_space.cells();
-    let numbers = data.actions().view();
-    let range = |cell: usize| {
-        let column = || data.step_rows().map(|step| numbers.number(step * cells + cell));
-        let low = column().fold(f32::INFINITY, f32::min);
-        let high = column().fold(f32::NEG_INFINITY, f32::max);
-        // A number that never changes stays what it is.
-        if high > low { [low, high] } else { [low - 1.0, low + 1.0] }
-    };
-    Squash((0..cells).map(range).collect())
+    let mut ranges = vec![[f32::INFINITY, f32::NEG_INFINITY]; cells];
+    for episode in 0..data.episodes() {
+        let steps: Vec<usize> = data.episode_steps(episode).collect();
+        data.with_actions(&steps, |numbers, rows| {
+            for row in rows {
+                for (cell, [low, high]) in ranges.iter_mut().enumerate() {
+                    let number = numbers.number(row * cells + cell);
+                    (*low, *high) = (low.min(number), high.max(number));
+                }
+            }
+        });
+    }
+    // A number that never changes stays what it is.
+    let range =
+        |[low, high]: [f32; 2]| if high > low { [low, high] } else { [low - 1.0, low + 1.0] };
+    Squash(ranges.into_iter().map(range).collect())
 }
 
 impl ActorNetwork {
@@ -161,7 +168,7 @@ impl ActorNetwork {
         let mut learner = Learning {
             data,
             interface,
-            rows: StepRows::of_episodes(data, &everything),
+            rows: AllSteps::of(data, &everything),
             goes_on: goes_on(data),
             ranges: squash_of(data),
             actor: Trained::new(actor, &optimizer, config.actor_learning_rate),
@@ -199,7 +206,7 @@ impl Network for ActorNetwork {
 struct Learning<'a> {
     data: &'a Dataset,
     interface: &'a Interface,
-    rows: StepRows,
+    rows: AllSteps<'a>,
     goes_on: Vec<bool>,
     ranges: Squash,
     config: &'a CqlContinuousConfig,
@@ -287,9 +294,10 @@ impl Learner for Learning<'_> {
         let states = self.interface.states(self.data, &drawn.observations, &self.device);
         let next = self.interface.states(self.data, &after, self.plain);
         let cells = self.ranges.0.len();
-        let numbers = self.data.actions().view();
-        let taken = drawn.steps.iter().flat_map(|step| step * cells..(step + 1) * cells);
-        let actions = self.ranges.matrix(taken.map(|at| numbers.number(at)), &self.device);
+        let actions = self.data.with_actions(&drawn.steps, |numbers, rows| {
+            let taken = rows.iter().flat_map(|row| row * cells..(row + 1) * cells);
+            self.ranges.matrix(taken.map(|at| numbers.number(at)), &self.device)
+        });
         let scalar = |loss: &Tensor<1>| f64::from(loss.clone().into_scalar::<f32>());
 
         // Critics, and how conservative they have to be.

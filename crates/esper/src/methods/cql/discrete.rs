@@ -22,7 +22,7 @@ use crate::methods::{Context, Curve, Findings, Learned};
 use crate::onnx::FeedForward;
 use crate::policy::{Loader, Network, Policy, PolicyCard, PolicyFile, column, floats};
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
-use crate::trajectories::{Interface, StepRows};
+use crate::trajectories::{AllSteps, Interface, StepRows};
 
 crate::settings! {
     /// Conservative Q-learning for a choice among actions.
@@ -120,7 +120,7 @@ impl QNetwork {
         let mut learner = Learning {
             data,
             interface,
-            rows: StepRows::of_episodes(data, &everything),
+            rows: AllSteps::of(data, &everything),
             goes_on: goes_on(data),
             config,
             plain: context.device,
@@ -179,7 +179,7 @@ impl Network for QNetwork {
 struct Learning<'a> {
     data: &'a Dataset,
     interface: &'a Interface,
-    rows: StepRows,
+    rows: AllSteps<'a>,
     goes_on: Vec<bool>,
     config: &'a CqlConfig,
     /// Where tensors are, without gradients.
@@ -221,8 +221,9 @@ impl Learner for Learning<'_> {
         let seed = self.seed.indexed(step as u64);
         let drawn = self.rows.draw(self.config.batch, &mut seed.rng());
         let returns = column(self.returns(&drawn), &self.device);
-        let actions = self.data.actions();
-        let taken: Vec<u32> = drawn.steps.iter().map(|&s| actions.category(s) as u32).collect();
+        let taken: Vec<u32> = self.data.with_actions(&drawn.steps, |actions, rows| {
+            rows.iter().map(|&row| actions.category(row) as u32).collect()
+        });
 
         let states = self.interface.states(self.data, &drawn.observations, &self.device);
         let noise = &mut Noise::new(0);

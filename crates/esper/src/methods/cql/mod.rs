@@ -10,6 +10,7 @@ use esper_data::{Dataset, Space};
 
 use super::{About, Context, Learned, Method};
 use crate::error::Error;
+use crate::memory::{self, Widths};
 use crate::policy::Loader;
 use crate::settings::{Config, Section};
 
@@ -43,6 +44,13 @@ impl Method for Cql {
                 "cql needs one choice among some actions, or real numbers; the actions of this data are {other}"
             ))),
         }
+    }
+
+    fn memory(&self, widths: &Widths, config: &Config) -> Result<u64, Error> {
+        let choice: CqlConfig = config.get()?;
+        let numbers: CqlContinuousConfig = config.get()?;
+        // What learns, and what follows it slowly.
+        Ok(memory::weights(widths.both(), choice.hidden.max(numbers.hidden)).saturating_mul(2))
     }
 
     fn learn(&self, context: &Context<'_>) -> Result<Learned, Error> {

@@ -13,9 +13,10 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
+use esper_data::Window;
 use esper_nn::{
-    AdamWConfig, Device, GumbelSoftmax, GumbelSoftmaxConfig, Lstm, LstmConfig, Mlp, MlpConfig,
-    Noise, gather_rows, scale_gradient, squared_error,
+    AdamWConfig, Device, GumbelSoftmax, GumbelSoftmaxConfig, Lstm, LstmConfig, LstmState, Mlp,
+    MlpConfig, Noise, gather_rows, scale_gradient, squared_error,
 };
 
 use super::settings::ClusterConfig;
@@ -24,6 +25,7 @@ use crate::error::Error;
 use crate::methods::Context;
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Interface, Trajectories};
+use crate::windows::{Windows, burn_in};
 
 /// From the rest of a trajectory to the logits of its cluster.
 #[derive(Module, Debug)]
@@ -71,46 +73,63 @@ impl ClusterModel {
         }
     }
 
-    /// The logits of every step's cluster, from the steps that are left of its trajectory: `[rows, rep_size]`.
+    /// The logits of every step's cluster, from the steps that are left of its trajectory: `[rows, rep_size]`, and the
+    /// memory's state at the first steps.
     ///
-    /// The memory runs backwards in time. Gradients flow through `truncate` steps of it; values through all.
-    fn logits(&self, batch: &Trajectories, truncate: usize, noise: &mut Noise) -> Tensor<2> {
+    /// The memory runs backwards in time; `after` is its state after the last steps of windows that end before their
+    /// trajectories do. Gradients flow through the batch and no further.
+    fn logits(
+        &self,
+        batch: &Trajectories,
+        after: Option<LstmState>,
+        noise: &mut Noise,
+    ) -> (Tensor<2>, LstmState) {
         let encoded = self.encoder.forward(batch.states_and_actions.clone(), noise);
-        let offsets = batch.offsets();
-        let times = offsets.len() - 1;
-        let mut parts = Vec::new();
-        let mut state = None;
-        let mut end = times;
-        while end > 0 {
-            let start = end.saturating_sub(truncate);
-            let (first, last) = (offsets[start], offsets[end]);
-            let within: Vec<usize> = offsets[start..=end].iter().map(|at| at - first).collect();
-            let rows = encoded.clone().narrow(0, first, last - first);
-            let (hidden, carried) = self.memory.forward(rows, &within, state.take());
-            parts.push(hidden);
-            state = Some(carried);
-            end = start;
-        }
-        parts.reverse();
-        let memory = if parts.len() == 1 { parts.remove(0) } else { Tensor::cat(parts, 0) };
-        self.logits.forward(memory, noise)
+        let (memory, state) = self.memory.forward(encoded, batch.offsets(), after);
+        (self.logits.forward(memory, noise), state)
     }
 
-    /// A sample of every step's cluster: `[rows, rep_size]`.
+    /// The memory's state after windows of a batch, by a burn-in over what comes next.
+    fn state_after(
+        &self,
+        context: &Context<'_>,
+        windows: Windows,
+        batch: &Trajectories,
+        device: &Device,
+    ) -> Option<LstmState> {
+        let Context { data, interface, .. } = *context;
+        let packed = batch.packed.windows();
+        // All windows that go on are as long as the longest: the others end with their trajectories.
+        let longest = packed.first().map_or(0, |window| window.length);
+        let goes_on = packed.iter().take_while(|window| window.length == longest);
+        let next: Vec<Option<Window>> =
+            goes_on.map(|&window| windows.after(data, window)).collect();
+        burn_in(&next, device, |next| {
+            let batch = Trajectories::new(data, interface, next, context.device);
+            self.valid().logits(&batch, None, &mut Noise::new(0)).1
+        })
+    }
+
+    /// A sample of every step's cluster, `[rows, rep_size]`, and the memory's state as in [`logits`](Self::logits).
     pub(super) fn sample(
         &self,
         batch: &Trajectories,
-        truncate: usize,
+        after: Option<LstmState>,
         noise: &mut Noise,
-    ) -> Tensor<2> {
-        let logits = self.logits(batch, truncate, noise);
-        self.gumbel.forward(logits, noise)
+    ) -> (Tensor<2>, LstmState) {
+        let (logits, state) = self.logits(batch, after, noise);
+        (self.gumbel.forward(logits, noise), state)
     }
 
-    /// The probabilities of every step's clusters: `[rows, rep_size]`.
-    pub(crate) fn probabilities(&self, batch: &Trajectories) -> Tensor<2> {
-        let logits = self.logits(batch, usize::MAX, &mut Noise::new(0));
-        self.gumbel.probabilities(logits)
+    /// The probabilities of every step's clusters, `[rows, rep_size]`, and the memory's state as in
+    /// [`logits`](Self::logits).
+    pub(super) fn probabilities(
+        &self,
+        batch: &Trajectories,
+        after: Option<LstmState>,
+    ) -> (Tensor<2>, LstmState) {
+        let (logits, state) = self.logits(batch, after, &mut Noise::new(0));
+        (self.gumbel.probabilities(logits), state)
     }
 }
 
@@ -155,6 +174,7 @@ pub(crate) fn train_clusters(
 pub struct ClusterLearner<'a> {
     context: &'a Context<'a>,
     config: &'a ClusterConfig,
+    windows: Windows,
     device: Device,
     seed: esper_data::Seed,
     theta: Trained<Theta>,
@@ -179,6 +199,7 @@ impl<'a> ClusterLearner<'a> {
         ClusterLearner {
             context,
             config,
+            windows: Windows::of(context, config.truncate, config.hidden),
             device,
             seed,
             theta: Trained::new(theta, &optimizer, config.learning_rate),
@@ -190,24 +211,26 @@ impl<'a> ClusterLearner<'a> {
 impl Learner for ClusterLearner<'_> {
     fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
         let Context { data, interface, split, .. } = *self.context;
-        let ClusterConfig { batch, truncate, beta_act, beta_adv, .. } = *self.config;
+        let ClusterConfig { batch, beta_act, beta_adv, .. } = *self.config;
         let seed = self.seed.indexed(step as u64);
         let (mut rng, mut noise) = (seed.rng(), Noise::new(seed.named("noise").value()));
-        let episodes = split.draw(batch, &mut rng);
-        let batch = Trajectories::new(data, interface, &episodes, &self.device);
+        let windows = self.windows.draw(data, split, batch, &mut rng, seed);
+        let batch = Trajectories::new(data, interface, &windows, &self.device);
         let (theta, phi) = (self.theta.module(), self.phi.module());
 
-        let clusters = theta.clusters.sample(&batch, truncate, &mut noise);
+        let after = theta.clusters.state_after(self.context, self.windows, &batch, &self.device);
+        let before = phi.state_before(self.context, self.windows, &batch, &self.device);
+        let (clusters, _) = theta.clusters.sample(&batch, after, &mut noise);
         let past = gather_rows(clusters.clone(), &batch.past(&mut rng));
         let predicted = theta.actions.forward(&batch, past, &mut noise);
         let action_loss = interface.action.reconstruction_loss(predicted, &batch.taken);
 
         let past = gather_rows(clusters, &batch.past(&mut rng));
         let against = scale_gradient(past, -beta_adv as f32);
-        let (with_clusters, without) = phi.forward(&batch, against, &mut noise);
-        let transition_loss = squared_error(with_clusters, batch.following.clone(), None);
+        let next = phi.forward(&batch, against, before, &mut noise);
+        let transition_loss = squared_error(next.with_clusters, batch.following.clone(), None);
         // Without clusters: what is left to be told about the next state.
-        let baseline_loss = squared_error(without, batch.following.clone(), None);
+        let baseline_loss = squared_error(next.without, batch.following.clone(), None);
 
         let measured = [
             ("action_loss", &action_loss),
@@ -233,28 +256,79 @@ mod tests {
     use crate::fixtures::{cpu, discrete};
     use esper_data::Seed;
 
-    /// Cutting gradients does not cut values: a cluster sums up the whole rest of its trajectory either way.
-    #[test]
-    fn truncation_is_for_gradients_only() {
-        let lengths = [9, 1, 4, 7, 4];
+    fn episodes(lengths: &[usize]) -> esper_data::Dataset {
         let steps: usize = lengths.iter().sum();
         let seen: Vec<u8> = (0..steps + lengths.len()).map(|at| (at % 5) as u8).collect();
         let taken: Vec<u8> = (0..steps).map(|at| (at % 2) as u8).collect();
-        let data = discrete([5, 2], &lengths, &seen, &taken, &vec![0.0; steps], &[]);
-        let interface = Interface::of(&data);
+        discrete([5, 2], lengths, &seen, &taken, &vec![0.0; steps], &[])
+    }
+
+    fn model(interface: &Interface) -> ClusterModel {
         let config =
             ClusterConfig { hidden: 8, rep_size: 8, rep_groups: 2, ..ClusterConfig::default() };
-        let device = cpu().autodiff();
-        let model = ClusterModel::new(&config, &interface, &device, &mut Seed::new(0).rng());
-        let batch = Trajectories::new(&data, &interface, &[0, 1, 2, 3, 4], &device);
-        let logits = |truncate: usize| -> Vec<f32> {
-            let logits = model.logits(&batch, truncate, &mut Noise::new(0));
-            logits.into_data().try_to_vec().unwrap()
+        ClusterModel::new(&config, interface, &cpu().autodiff(), &mut Seed::new(0).rng())
+    }
+
+    /// Cutting a trajectory does not cut values: window after window, from the last to the first, every step has the logits that
+    /// it has in the whole.
+    #[test]
+    fn windows_carry_the_state_of_what_comes_after() {
+        let data = episodes(&[9]);
+        let interface = Interface::of(&data);
+        let model = model(&interface).valid();
+        let logits = |window: Window, after: Option<LstmState>| {
+            let batch = Trajectories::new(&data, &interface, &[window], &cpu());
+            let (logits, state) = model.logits(&batch, after, &mut Noise::new(0));
+            (crate::policy::floats(logits), state)
         };
-        let whole = logits(usize::MAX);
-        for truncate in [1, 2, 3, 8, 9] {
-            for (whole, part) in whole.iter().zip(logits(truncate)) {
-                assert!((whole - part).abs() < 1e-5, "{truncate}: {whole} {part}");
+        let (whole, _) = logits(Window::whole(&data, 0), None);
+        for length in [1, 2, 3, 8, 9] {
+            let (mut parts, mut after) = (Vec::new(), None);
+            for window in crate::windows::cut(&data, 0, length).into_iter().rev() {
+                let (part, state) = logits(window, after.take());
+                parts.splice(0..0, part);
+                after = Some(state);
+            }
+            assert_eq!(parts.len(), whole.len());
+            for (whole, part) in whole.iter().zip(parts) {
+                assert!((whole - part).abs() < 1e-5, "{length}: {whole} {part}");
+            }
+        }
+    }
+
+    /// Where a burn-in reaches the end of a trajectory, a window in a batch has the logits that its steps have in the whole: the
+    /// first and the second of three windows of one trajectory, the last of another, and a short one between them.
+    #[test]
+    fn a_burn_in_gives_windows_their_state() {
+        let data = episodes(&[7, 2, 5]);
+        let interface = Interface::of(&data);
+        let model = model(&interface);
+        let given = crate::fixtures::Given::of(episodes(&[1; 20]), 0);
+        let context = Context { data: &data, interface: &interface, ..given.context() };
+        let windows = Windows::of(&context, 3, 8);
+        let window = |episode, start, length| Window { episode, start, length };
+        let some = [window(1, 0, 2), window(2, 3, 2), window(0, 3, 3), window(2, 0, 3)];
+        let device = cpu().autodiff();
+        let batch = Trajectories::new(&data, &interface, &some, &device);
+        let after = model.state_after(&context, windows, &batch, &device);
+        let (logits, _) = model.logits(&batch, after, &mut Noise::new(0));
+        let logits = crate::policy::floats(logits);
+        for (at, window) in batch.packed.windows().iter().enumerate() {
+            let whole = Trajectories::new(
+                &data,
+                &interface,
+                &[Window::whole(&data, window.episode)],
+                &device,
+            );
+            let (expected, _) = model.logits(&whole, None, &mut Noise::new(0));
+            let expected = crate::policy::floats(expected);
+            for time in 0..window.length {
+                let row = batch.offsets()[time] + at;
+                let (row, same) = (row * 8, (window.start + time) * 8);
+                for cell in 0..8 {
+                    let (found, expected) = (logits[row + cell], expected[same + cell]);
+                    assert!((found - expected).abs() < 1e-5, "{window:?} {found} {expected}");
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use burn::module::Module;
-use esper_data::{Dataset, Rng, index_at};
+use esper_data::{ByteColumn, Dataset, Rng, index_at};
 use esper_nn::alone;
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::methods::Context;
 use crate::policy::floats;
 use crate::trajectories::Trajectories;
+use crate::windows::batches;
 
 /// For every step the probabilities of its clusters, to within 1/255.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,10 +22,18 @@ pub struct Clusters {
     groups: usize,
     categories: usize,
     /// `[rows, groups · categories]`, in units of 1/255.
+    probabilities: ByteColumn,
+}
+
+/// The same of some steps, in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SomeClusters {
+    groups: usize,
+    categories: usize,
     probabilities: Vec<u8>,
 }
 
-/// Steps that go through the network at once; whole episodes of them.
+/// Steps that go through the network at once: whole episodes of them, or windows of longer ones.
 pub(super) const STEPS_AT_ONCE: usize = 16_384;
 
 impl Clusters {
@@ -35,12 +44,17 @@ impl Clusters {
     /// When they do not fill whole steps.
     pub fn new(groups: usize, categories: usize, probabilities: Vec<u8>) -> Self {
         assert!(probabilities.len().is_multiple_of(groups * categories), "whole steps");
-        Clusters { groups, categories, probabilities }
+        Clusters { groups, categories, probabilities: probabilities.into() }
     }
 
     /// One cluster for everything.
-    pub(crate) fn one(data: &Dataset) -> Self {
-        Clusters::new(1, 2, [255, 0].repeat(data.rows()))
+    pub(crate) fn one(data: &Dataset) -> Result<Self, Error> {
+        let mut probabilities = ByteColumn::zeros(2 * data.rows(), data.scratch())?;
+        for start in (0..data.rows()).step_by(STEPS_AT_ONCE) {
+            let count = STEPS_AT_ONCE.min(data.rows() - start);
+            probabilities.write(2 * start, &[255, 0].repeat(count))?;
+        }
+        Ok(Clusters { groups: 1, categories: 2, probabilities })
     }
 
     /// The clusters that a model gives to every step, in one pass over the data.
@@ -55,23 +69,35 @@ impl Clusters {
         let width = groups * categories;
         let parts: Vec<Vec<usize>> = parts(data, 0..data.episodes(), STEPS_AT_ONCE).collect();
         // With the number of steps that are done, so that progress is told in order.
-        let probabilities = Mutex::new((vec![0u8; data.rows() * width], 0));
+        let kept = ByteColumn::zeros(data.rows() * width, data.scratch())?;
+        let probabilities = Mutex::new((kept, 0));
         parts.par_iter().try_for_each(|episodes| {
             if monitor.stop() {
                 return Err(Error::Stopped);
             }
-            let batch = Trajectories::new(data, interface, episodes, device);
-            let rows = alone(|| floats(model.probabilities(&batch)));
-            let mut kept = probabilities.lock().unwrap_or_else(PoisonError::into_inner);
-            let (kept, done) = &mut *kept;
-            for (row, &step) in rows.chunks_exact(width).zip(batch.packed.step_rows()) {
-                let kept = &mut kept[step * width..(step + 1) * width];
-                for (kept, &probability) in kept.iter_mut().zip(row) {
-                    *kept = (probability * 255.0).round() as u8;
+            // The memory runs backwards: what comes last is first.
+            let mut after = None;
+            for windows in batches(data, episodes, STEPS_AT_ONCE).iter().rev() {
+                let batch = Trajectories::new(data, interface, windows, device);
+                let (rows, state) = alone(|| model.probabilities(&batch, after.take()));
+                after = Some(state);
+                let rows = floats(rows);
+                let mut kept = probabilities.lock().unwrap_or_else(PoisonError::into_inner);
+                let (kept, done) = &mut *kept;
+                for (at, window) in batch.packed.windows().iter().enumerate() {
+                    // Rows are packed by time: those of one trajectory are put side by side.
+                    let mut own = Vec::with_capacity(window.length * width);
+                    for offset in &batch.offsets()[..window.length] {
+                        let row = &rows[(offset + at) * width..][..width];
+                        own.extend(
+                            row.iter().map(|probability| (probability * 255.0).round() as u8),
+                        );
+                    }
+                    kept.write(batch.packed.step_rows()[at] * width, &own)?;
                 }
+                *done += batch.packed.rows();
+                monitor.progress("assign", *done, data.steps());
             }
-            *done += batch.packed.rows();
-            monitor.progress("assign", *done, data.steps());
             Ok(())
         })?;
         let (probabilities, _) = probabilities.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -79,15 +105,25 @@ impl Clusters {
     }
 
     /// Gives all steps of a trajectory the cluster of its first.
-    pub(crate) fn take_first(&mut self, data: &Dataset) {
+    pub(crate) fn take_first(&mut self, data: &Dataset) -> Result<(), Error> {
         let width = self.width();
         for episode in 0..data.episodes() {
             let steps = data.episode_steps(episode);
-            let first = self.probabilities[steps.start * width..][..width].to_vec();
-            for step in steps.skip(1) {
-                self.probabilities[step * width..][..width].copy_from_slice(&first);
+            let mut first = Vec::with_capacity(width);
+            self.probabilities.gather(&[steps.start], width, &mut first);
+            for start in steps.clone().step_by(STEPS_AT_ONCE) {
+                let count = STEPS_AT_ONCE.min(steps.end - start);
+                self.probabilities.write(start * width, &first.repeat(count))?;
             }
         }
+        Ok(())
+    }
+
+    /// The clusters of some steps, in their order.
+    pub fn of_steps(&self, steps: &[usize]) -> SomeClusters {
+        let mut probabilities = Vec::with_capacity(steps.len() * self.width());
+        self.probabilities.gather(steps, self.width(), &mut probabilities);
+        SomeClusters { groups: self.groups, categories: self.categories, probabilities }
     }
 
     /// Categorical variables that make up a cluster.
@@ -106,8 +142,20 @@ impl Clusters {
     }
 
     /// All probabilities in units of 1/255: `[rows, width]`.
+    pub fn probabilities(&self) -> &ByteColumn {
+        &self.probabilities
+    }
+}
+
+impl SomeClusters {
+    /// All probabilities in units of 1/255: `[steps, width]`.
     pub fn probabilities(&self) -> &[u8] {
         &self.probabilities
+    }
+
+    /// The numbers of a step.
+    fn width(&self) -> usize {
+        self.groups * self.categories
     }
 
     fn group(&self, step: usize, group: usize) -> &[u8] {
@@ -176,7 +224,7 @@ impl Clusters {
     fn represent_all(&self, step: usize, to: &mut Representatives) {
         // The combinations of a tree's branches, followed from its root: what stands in `drawn` is the branch.
         fn follow(
-            clusters: &Clusters,
+            clusters: &SomeClusters,
             (step, group): (usize, usize),
             weight: f64,
             to: &mut Representatives,
@@ -264,7 +312,7 @@ mod tests {
         let mut rng = Seed::new(0).rng();
         let mut of = |clusters: &Clusters, samples: usize| {
             let mut found = Representatives::default();
-            clusters.represent(0, samples, &mut rng, &mut found);
+            clusters.of_steps(&[0]).represent(0, samples, &mut rng, &mut found);
             found
         };
         let all = of(&Clusters::new(1, 3, vec![150, 0, 50]), 8);
@@ -289,13 +337,13 @@ mod tests {
     fn a_trajectory_can_have_the_cluster_of_its_first_step() {
         let data = discrete([2, 2], &[2, 1], &[0; 5], &[0; 3], &[0.0; 3], &[]);
         let mut clusters = Clusters::new(1, 2, vec![200, 55, 10, 245, 0, 255]);
-        clusters.take_first(&data);
-        assert_eq!(clusters.probabilities(), [200, 55, 200, 55, 0, 255]);
+        clusters.take_first(&data).unwrap();
+        assert_eq!(clusters.of_steps(&[0, 1, 2]).probabilities(), [200, 55, 200, 55, 0, 255]);
     }
 
     #[test]
     fn draws_follow_the_probabilities() {
-        let clusters = Clusters::new(1, 2, vec![204, 51]);
+        let clusters = Clusters::new(1, 2, vec![204, 51]).of_steps(&[0]);
         let mut rng = Seed::new(0).rng();
         let mut columns = Vec::new();
         (0..10_000).for_each(|_| clusters.draw(0, &mut rng, &mut columns));

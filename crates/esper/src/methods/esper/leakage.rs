@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
-use esper_data::{Moments, Seed, Space};
-use esper_nn::{AdamWConfig, Device, Noise, gather_rows, squared_error};
+use esper_data::{Moments, Seed, Space, Window};
+use esper_nn::{AdamWConfig, Device, LstmState, Noise, gather_rows, squared_error};
 use serde::{Deserialize, Serialize};
 
 use super::cluster::Theta;
@@ -18,6 +18,7 @@ use crate::methods::Context;
 use crate::settings::Norm;
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::Trajectories;
+use crate::windows::{Windows, batches};
 
 /// What is known about a clustering without the world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,9 +111,18 @@ pub(crate) fn examine(
     let (mut rng, mut noise) = (seed.rng(), Noise::new(seed.named("noise").value()));
     let (mut action_sum, mut steps) = (0.0, 0);
     let mut counts: HashMap<Vec<u32>, usize> = HashMap::new();
-    for episodes in held_out(context) {
-        let batch = Trajectories::new(context.data, context.interface, &episodes, device);
-        let sampled = theta.clusters.sample(&batch, usize::MAX, &mut noise);
+    // Window after window from the last to the first where an episode is long: the memory runs backwards.
+    let mut after: Option<LstmState> = None;
+    let ordered = held_out(context).flat_map(|mut batches| {
+        batches.reverse();
+        batches
+    });
+    for windows in ordered {
+        let batch = Trajectories::new(context.data, context.interface, &windows, device);
+        let goes_on = ends_early(context, &windows);
+        let (sampled, state) =
+            theta.clusters.sample(&batch, after.take().filter(|_| goes_on), &mut noise);
+        after = Some(state);
         let past = gather_rows(sampled, &batch.past(&mut rng));
         let predicted = theta.actions.forward(&batch, past, &mut noise);
         let loss = context
@@ -122,8 +132,9 @@ pub(crate) fn examine(
             .into_scalar::<f32>();
         action_sum += f64::from(loss) * batch.packed.rows() as f64;
         steps += batch.packed.rows();
-        for &step in batch.packed.step_rows() {
-            *counts.entry(clusters.likeliest(step)).or_default() += 1;
+        let own = clusters.of_steps(batch.packed.step_rows());
+        for at in 0..batch.packed.rows() {
+            *counts.entry(own.likeliest(at)).or_default() += 1;
         }
     }
     let shares = counts.values().map(|&count| count as f64 / steps as f64);
@@ -153,21 +164,26 @@ fn leakage(
     let mut rng = context.seed.named(phase).named("held-out").rng();
     let mut gains = Vec::new();
     let mut baseline_sum = 0.0;
-    for episodes in held_out(context) {
-        let batch = Trajectories::new(context.data, context.interface, &episodes, device);
-        let past = past_probabilities(clusters, &batch, &mut rng, device);
-        let (with_clusters, without) = predictor.forward(&batch, past, &mut Noise::new(0));
-        let losses = row_losses(with_clusters, &batch.following);
-        let baselines = row_losses(without, &batch.following);
-        for episode in 0..episodes.len() {
-            let sizes = batch.packed.batch_sizes();
-            let times = sizes.iter().take_while(|&&size| size > episode).count();
-            let rows = || batch.offsets()[..times].iter().map(|offset| offset + episode);
-            let mean = |losses: &[f32]| {
-                rows().map(|row| f64::from(losses[row])).sum::<f64>() / times as f64
-            };
-            gains.push(mean(&baselines) - mean(&losses));
-            baseline_sum += mean(&baselines);
+    for batches in held_out(context) {
+        let mut before = None;
+        let mut sums = vec![Sums::default(); batches[0].len()];
+        for windows in batches {
+            let batch = Trajectories::new(context.data, context.interface, &windows, device);
+            let past = past_probabilities(clusters, &batch, &mut rng, device);
+            let next = predictor.forward(&batch, past, before.take(), &mut Noise::new(0));
+            before = next.state;
+            let losses = row_losses(next.with_clusters, &batch.following);
+            let baselines = row_losses(next.without, &batch.following);
+            for bounds in batch.offsets().windows(2) {
+                for (sums, row) in sums.iter_mut().zip(bounds[0]..bounds[1]) {
+                    sums.add(losses[row], baselines[row]);
+                }
+            }
+        }
+        for sums in sums {
+            let [loss, baseline] = [sums.loss, sums.baseline].map(|sum| sum / sums.steps as f64);
+            gains.push(baseline - loss);
+            baseline_sum += baseline;
         }
     }
     let gain = Moments::of(gains.iter().copied());
@@ -178,6 +194,22 @@ fn leakage(
         _ => baseline_sum / gains.len() as f64,
     };
     Ok(Leakage { mean: gain.mean, stderr: gain.standard_error(), baseline })
+}
+
+/// What a predictor misses along an episode.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    loss: f64,
+    baseline: f64,
+    steps: usize,
+}
+
+impl Sums {
+    fn add(&mut self, loss: f32, baseline: f32) {
+        self.loss += f64::from(loss);
+        self.baseline += f64::from(baseline);
+        self.steps += 1;
+    }
 }
 
 /// A fresh predictor, trained on fixed clusters.
@@ -201,6 +233,7 @@ fn train_predictor(
         context,
         clusters,
         batch: config.cluster.batch,
+        windows: Windows::of(context, sizes.truncate, sizes.hidden),
         device,
         seed,
         predictor: Trained::new(predictor, &AdamWConfig::new(), learning_rate),
@@ -213,6 +246,7 @@ struct Predictor<'a> {
     context: &'a Context<'a>,
     clusters: &'a Clusters,
     batch: usize,
+    windows: Windows,
     device: Device,
     seed: Seed,
     predictor: Trained<TransitionPredictor>,
@@ -223,13 +257,15 @@ impl Learner for Predictor<'_> {
         let Context { data, interface, split, .. } = *self.context;
         let seed = self.seed.indexed(step as u64);
         let mut rng = seed.rng();
-        let episodes = split.draw(self.batch, &mut rng);
-        let batch = Trajectories::new(data, interface, &episodes, &self.device);
+        let windows = self.windows.draw(data, split, self.batch, &mut rng, seed);
+        let batch = Trajectories::new(data, interface, &windows, &self.device);
         let past = past_probabilities(self.clusters, &batch, &mut rng, &self.device);
         let noise = &mut Noise::new(seed.named("noise").value());
-        let (with_clusters, without) = self.predictor.module().forward(&batch, past, noise);
-        let transition_loss = squared_error(with_clusters, batch.following.clone(), None);
-        let baseline_loss = squared_error(without, batch.following.clone(), None);
+        let predictor = self.predictor.module();
+        let before = predictor.state_before(self.context, self.windows, &batch, &self.device);
+        let next = predictor.forward(&batch, past, before, noise);
+        let transition_loss = squared_error(next.with_clusters, batch.following.clone(), None);
+        let baseline_loss = squared_error(next.without, batch.following.clone(), None);
         let measured = [("transition_loss", &transition_loss), ("baseline_loss", &baseline_loss)]
             .map(|(name, loss)| (name, f64::from(loss.clone().into_scalar::<f32>())));
         let mut gradients = (transition_loss + baseline_loss).backward();
@@ -250,20 +286,24 @@ fn past_probabilities(
     rng: &mut esper_data::Rng,
     device: &Device,
 ) -> Tensor<2> {
-    let (steps, width) = (batch.packed.step_rows(), clusters.width());
-    let past = batch.past(rng);
-    let mut rows = Vec::with_capacity(past.len() * width);
-    for &row in &past {
-        let step = steps[row as usize];
-        let probabilities = &clusters.probabilities()[step * width..(step + 1) * width];
-        rows.extend(probabilities.iter().map(|&probability| f32::from(probability) / 255.0));
-    }
+    let (past, width) = (batch.past_steps(rng), clusters.width());
+    let some = clusters.of_steps(&past);
+    let rows = some.probabilities().iter().map(|&probability| f32::from(probability) / 255.0);
+    let rows: Vec<f32> = rows.collect();
     Tensor::from_data(TensorData::new(rows, [past.len(), width]), device)
 }
 
-/// The held-out episodes, in parts that fit into memory.
-fn held_out<'a>(context: &Context<'a>) -> impl Iterator<Item = Vec<usize>> + use<'a> {
-    parts(context.data, context.split.held_out.iter().copied(), STEPS_AT_ONCE)
+/// The held-out episodes in parts that fit into memory, each a batch, or several that follow each other where an episode is
+/// long.
+fn held_out<'a>(context: &Context<'a>) -> impl Iterator<Item = Vec<Vec<Window>>> + use<'a> {
+    let data = context.data;
+    parts(data, context.split.held_out.iter().copied(), STEPS_AT_ONCE)
+        .map(move |episodes| batches(data, &episodes, STEPS_AT_ONCE))
+}
+
+/// Whether a batch is a window that its episode goes on after.
+fn ends_early(context: &Context<'_>, windows: &[Window]) -> bool {
+    matches!(windows, [window] if window.end() < context.data.length(window.episode))
 }
 
 /// The squared error of every row, a mean over columns.

@@ -197,8 +197,7 @@ impl Values {
     /// Writes the luck of some episodes.
     fn luck(&self, context: &Context<'_>, episodes: &[usize], luck: &mut [f64]) {
         let rows = StepRows::of_episodes(context.data, episodes);
-        let input = input(context, &rows, self.clock, true, context.device);
-        let taken = floats(self.taken.forward(input, &mut Noise::new(0)));
+        let taken = predictions(context, &self.taken, self.clock, true, &rows);
         let after = worth_after(context, &self.ahead, self.scale, self.clock, &rows);
         let mut at = 0;
         for &episode in episodes {
@@ -221,8 +220,7 @@ fn worth_after(
     clock: Clock,
     rows: &StepRows,
 ) -> Vec<f64> {
-    let seen = input(context, rows, clock, false, context.device);
-    let worth = floats(ahead.forward(seen, &mut Noise::new(0)));
+    let worth = predictions(context, ahead, clock, false, rows);
     let after = |at: usize| match rows.times.get(at + 1) {
         Some(&time) if time > 0 => context.discount * scale.undo(worth[at + 1]),
         _ => 0.0,
@@ -230,8 +228,30 @@ fn worth_after(
     (0..worth.len()).map(after).collect()
 }
 
-/// Episodes that go through a network at once.
+/// Episodes that are looked at together.
 const EPISODES_AT_ONCE: usize = 200;
+
+/// Steps that go through a network at once.
+const STEPS_AT_ONCE: usize = 1 << 16;
+
+/// What a network says of some steps.
+fn predictions(
+    context: &Context<'_>,
+    mlp: &Mlp,
+    clock: Clock,
+    with_action: bool,
+    rows: &StepRows,
+) -> Vec<f32> {
+    let all: Vec<usize> = (0..rows.steps.len()).collect();
+    let mut predicted = Vec::with_capacity(all.len());
+    // Parts of about one size: a product of a handful of rows is summed up in another order.
+    let parts = all.len().div_ceil(STEPS_AT_ONCE).max(1);
+    for part in all.chunks(all.len().div_ceil(parts).max(1)) {
+        let input = input(context, &rows.only(part), clock, with_action, context.device);
+        predicted.extend(floats(mlp.forward(input, &mut Noise::new(0))));
+    }
+    predicted
+}
 
 /// What a network sees of some steps: state and time, with the action or without.
 fn input(

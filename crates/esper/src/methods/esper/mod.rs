@@ -15,7 +15,7 @@ mod settings;
 mod transition;
 
 pub use cluster::ClusterLearner;
-pub use clusters::{Clusters, Representatives};
+pub use clusters::{Clusters, Representatives, SomeClusters};
 pub use leakage::{Clustering, Leakage};
 pub use luck::LuckInLabels;
 pub use settings::{
@@ -31,7 +31,8 @@ use self::returns::ReturnPredictor;
 use self::settings::EsperConfig;
 use super::{About, Context, Curve, Findings, Labels, Relabel};
 use crate::error::Error;
-use crate::settings::Section;
+use crate::memory::Widths;
+use crate::settings::{Config, Section};
 
 /// The relabeller of the paper.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,6 +55,10 @@ impl Relabel for Esper {
 
     fn phases(&self) -> Vec<&'static str> {
         vec!["luck", "cluster", "assign", "leakage", "returns", "label"]
+    }
+
+    fn memory(&self, widths: &Widths, config: &Config) -> Result<u64, Error> {
+        Ok(EsperConfig::of(config)?.memory(widths))
     }
 
     fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error> {
@@ -131,7 +136,7 @@ fn cluster(
         let categories = sizes.rep_size / groups;
         let mut clusters = Clusters::assign(&theta.clusters, context, groups, categories)?;
         if sizes.assign == Assign::Trajectory {
-            clusters.take_first(context.data);
+            clusters.take_first(context.data)?;
         }
         let clustering = examine(context, &tried, &theta, &clusters, attempt)?;
         let mut new = Tried::labelled(context, config, clusters, clustering, luck)?;
@@ -153,7 +158,7 @@ fn cluster(
     }
     let attempt = config.cluster.attempts + 1;
     let nothing = Clustering::nothing(attempt, &least.clustering);
-    let without = Tried::labelled(context, config, Clusters::one(context.data), nothing, luck)?;
+    let without = Tried::labelled(context, config, Clusters::one(context.data)?, nothing, luck)?;
     Ok(least.or(without))
 }
 
@@ -169,8 +174,8 @@ impl Tried {
         let attempt = clustering.attempt;
         let returns = context.returns_to_go();
         let phase = phase_of("returns", attempt);
-        let predictor =
-            ReturnPredictor::train(context, &config.returns, &clusters, &returns, &phase)?;
+        let sizes = (&config.returns, config.cluster.truncate);
+        let predictor = ReturnPredictor::train(context, sizes, &clusters, &returns, &phase)?;
         let values = predictor.label(context, &clusters, config.returns.samples)?;
         let luck = luck.map(|luck| luck.in_labels(&values, context));
         let clean = luck.map_or(clustering.clean, |luck: LuckInLabels| {

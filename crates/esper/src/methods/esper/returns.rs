@@ -19,6 +19,7 @@ use crate::features::Scale;
 use crate::methods::Context;
 use crate::training::{Checkpointed, Learner, Schedule, Trained, train};
 use crate::trajectories::{Clock, StepRows};
+use crate::windows::{Windows, batches};
 
 /// `f(I, s_t, a_t)`, in units of its scale.
 pub(crate) struct ReturnPredictor {
@@ -30,14 +31,14 @@ pub(crate) struct ReturnPredictor {
     clock: Option<Clock>,
 }
 
-/// Steps that are labelled at once; whole episodes of them.
+/// Steps that are labelled at once: whole episodes of them, or parts of longer ones.
 const STEPS_AT_ONCE: usize = 2_048;
 
 impl ReturnPredictor {
     /// Learns the average returns of clusters that do not change any more.
     pub(crate) fn train(
         context: &Context<'_>,
-        config: &ReturnsConfig,
+        (config, truncate): (&ReturnsConfig, usize),
         clusters: &Clusters,
         returns: &[f32],
         phase: &str,
@@ -68,6 +69,7 @@ impl ReturnPredictor {
             scale,
             clock,
             batch: config.batch,
+            windows: Windows::of(context, truncate, config.hidden),
             device,
             seed,
             mlp: Trained::new(mlp, &optimizer, config.learning_rate),
@@ -90,25 +92,27 @@ impl ReturnPredictor {
     ) -> Result<Vec<f32>, Error> {
         let (mlp, data) = (self.mlp.valid(), context.data);
         let parts: Vec<Vec<usize>> = parts(data, 0..data.episodes(), STEPS_AT_ONCE).collect();
-        let done = Mutex::new(0);
+        // With the number of steps that are done, so that progress is told in order.
+        let labelled = Mutex::new((vec![0.0f32; data.rows()], 0));
         let label = |(part, episodes): (usize, &Vec<usize>)| {
             if context.monitor.stop() {
                 return Err(Error::Stopped);
             }
-            let steps = StepRows::of_episodes(data, episodes);
             let mut rng = context.seed.named("label").indexed(part as u64).rng();
-            let labels =
-                alone(|| self.label_steps(&mlp, context, clusters, (&steps, samples), &mut rng));
-            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-            *done += steps.steps.len();
-            context.monitor.progress("label", *done, data.steps());
-            Ok((steps.steps, labels))
+            for windows in batches(data, episodes, STEPS_AT_ONCE) {
+                let steps = StepRows::of_windows(data, windows.into_iter());
+                let some = (&steps, samples);
+                let labels = alone(|| self.label_steps(&mlp, context, clusters, some, &mut rng));
+                let mut kept = labelled.lock().unwrap_or_else(PoisonError::into_inner);
+                let (kept, done) = &mut *kept;
+                steps.steps.iter().zip(labels).for_each(|(&step, label)| kept[step] = label);
+                *done += steps.steps.len();
+                context.monitor.progress("label", *done, data.steps());
+            }
+            Ok(())
         };
-        let labelled: Result<Vec<_>, Error> = parts.par_iter().enumerate().map(label).collect();
-        let mut labels = vec![0.0f32; data.rows()];
-        for (steps, values) in labelled? {
-            steps.into_iter().zip(values).for_each(|(step, label)| labels[step] = label);
-        }
+        parts.par_iter().enumerate().try_for_each(label)?;
+        let (mut labels, _) = labelled.into_inner().unwrap_or_else(PoisonError::into_inner);
         let [lowest, highest] = self.range;
         labels.iter_mut().for_each(|label| *label = label.clamp(lowest, highest));
         Ok(labels)
@@ -125,8 +129,9 @@ impl ReturnPredictor {
     ) -> Vec<f32> {
         // Every step as often as it has representatives, in turn.
         let (mut drawn, mut of) = (Representatives::default(), Vec::new());
-        for (at, &step) in steps.steps.iter().enumerate() {
-            clusters.represent(step, samples, rng, &mut drawn);
+        let own = clusters.of_steps(&steps.steps);
+        for at in 0..steps.steps.len() {
+            own.represent(at, samples, rng, &mut drawn);
             of.resize(drawn.weights.len(), at as u32);
         }
         let Representatives { columns, weights, .. } = drawn;
@@ -170,6 +175,7 @@ struct Regression<'a> {
     scale: Scale,
     clock: Option<Clock>,
     batch: usize,
+    windows: Windows,
     device: Device,
     seed: Seed,
     mlp: Trained<Mlp>,
@@ -180,10 +186,12 @@ impl Learner for Regression<'_> {
         let Context { data, split, .. } = *self.context;
         let seed = self.seed.indexed(step as u64);
         let mut rng = seed.rng();
-        let rows = StepRows::of_episodes(data, &split.draw(self.batch, &mut rng));
+        let windows = self.windows.draw_steps(data, split, self.batch, &mut rng, seed);
+        let rows = StepRows::of_windows(data, windows.into_iter());
         let (mut ends, mut columns) = (Vec::new(), Vec::new());
-        for &step in &rows.steps {
-            self.clusters.draw(step, &mut rng, &mut columns);
+        let own = self.clusters.of_steps(&rows.steps);
+        for at in 0..rows.steps.len() {
+            own.draw(at, &mut rng, &mut columns);
             ends.push(columns.len() as u32);
         }
         let drawn = SparseRows::new(self.clusters.width(), ends, columns);

@@ -2,9 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::clusters::STEPS_AT_ONCE;
 use crate::error::Error;
+use crate::memory::{self, Widths};
 use crate::settings::{Config, Norm, check_range};
 use crate::trajectories::Interface;
+use crate::windows::most_steps;
 
 crate::settings! {
     /// Phase 1: adversarial clustering (Equations 2 and 3).
@@ -42,7 +45,8 @@ crate::settings! {
         hard: bool = false;
         /// Input of the transition predictor: what it sees beside the cluster, `markov` or `history`.
         transition: TransitionInput = TransitionInput::Markov;
-        /// Truncated backpropagation: steps that gradients flow back through a trajectory.
+        /// Truncated backpropagation: steps that gradients flow back through a trajectory. Of a longer one a batch has a window of
+        /// so many steps; where such windows are too many for memory, a batch has fewer of them.
         truncate: usize = 1_000, within: 1..=1_000_000_000;
         /// Cluster assignment: what has a cluster of its own, every step or every trajectory.
         assign: Assign = Assign::Step;
@@ -92,7 +96,12 @@ const SMALL: usize = 64;
 impl ClusterConfig {
     /// The same with everything that follows from the data; `luck` is whether chance has a say in returns.
     pub fn following(&self, interface: &Interface, luck: bool) -> Self {
-        let small = interface.width() <= SMALL;
+        self.for_features(interface.width(), luck)
+    }
+
+    /// The same, given features of observations and actions together.
+    pub(crate) fn for_features(&self, features: usize, luck: bool) -> Self {
+        let small = features <= SMALL;
         let or = |value: usize, other: usize| if value == 0 { other } else { value };
         // What tells little can tell little of luck; without luck, clusters may tell everything.
         let (rep_size, rep_groups) = if luck { (8, 1) } else { (128, 4) };
@@ -191,6 +200,32 @@ pub(crate) struct EsperConfig {
 }
 
 impl EsperConfig {
+    /// Bytes that the phase that takes most takes because of how many features there are.
+    pub(crate) fn memory(&self, widths: &Widths) -> u64 {
+        let features = usize::try_from(widths.both()).unwrap_or(usize::MAX);
+        let ClusterConfig { hidden, batch, truncate, .. } =
+            self.cluster.for_features(features, true);
+        // The encoder; what predicts actions, in and out; what predicts observations, in and out.
+        let layers = [widths.both(), widths.both(), widths.both(), widths.observation];
+        let layers = layers.iter().fold(0u64, |all, &layer| all.saturating_add(layer));
+        let steps = match widths.longest > truncate as u64 {
+            true => widths.batch(batch).min(most_steps(hidden).max(truncate) as u64),
+            false => widths.batch(batch),
+        };
+        // What follows, two predictions of it, their gradients, and what a loss makes of one of them; of actions logits, their
+        // gradient, and what a loss makes of them.
+        let matrices = memory::rows(6, steps, widths.observation).saturating_add(memory::rows(
+            3,
+            steps,
+            widths.action,
+        ));
+        let training = memory::weights(layers, hidden).saturating_add(matrices);
+        // Held-out episodes go through the predictor of the leakage, without gradients.
+        let at_once = (STEPS_AT_ONCE as u64).min(widths.steps);
+        training.max(memory::rows(5, at_once, widths.observation))
+    }
+
+    /// All of them.
     pub(crate) fn of(config: &Config) -> Result<Self, Error> {
         Ok(EsperConfig { cluster: config.get()?, leakage: config.get()?, returns: config.get()? })
     }

@@ -1,0 +1,152 @@
+//! From a log of one's own, without a world, to a page: `esper run DATA`, and `esper report` of single runs and of several.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use esper_data::{
+    DatasetBuilder, DatasetWriter, End, Field, FieldKind, Fields, Metadata, Space, Word,
+};
+use serde_json::Value;
+
+use common::{attributes, esper, json, narrow, refused, shown_in_browser, small};
+
+/// A ward and an age, a dose in words. Patients up to 50 do well with a full dose in ward B, others without one. Ann knows, Ben
+/// gives it to everybody in turn; a quarter is luck. All `<b>` are to be seen as they are written.
+fn write_log(path: &Path, episodes: u16) {
+    let text = |text: &str| Word::Text(text.to_owned());
+    let real = Space::Box { shape: vec![1], bounds: None };
+    let observation = Space::Tuple { spaces: vec![Space::Discrete { n: 2 }, real] };
+    let category = |values: Vec<Word>| FieldKind::Category { values };
+    let fields = Fields {
+        observation: vec![
+            Field::new("ward", category(vec![text("A"), text("B <b>")])),
+            Field::new("age", FieldKind::Number { fill: None }),
+        ],
+        action: vec![Field::new("dose", category(vec![text("none"), text("full")]))],
+    };
+    let metadata = Metadata { fields, ..Metadata::new(observation, Space::Discrete { n: 2 }) };
+    let mut builder = DatasetBuilder::new(metadata.clone());
+    for episode in 0..episodes {
+        let (ward, age) = (f32::from(episode % 2), f32::from(20 + episode * 7 % 60));
+        let right = u8::from(ward == 1.0 && age <= 50.0);
+        let (who, dose) = match episode / 2 % 2 {
+            0 => ("Ann", right),
+            _ => ("Ben", (episode / 4 % 2) as u8),
+        };
+        let lucky = episode * 7919 % 13 < 3;
+        builder.made_by(who);
+        builder.push(&[ward, age], &[dose], f32::from(u8::from((dose == right) != lucky))).unwrap();
+        builder.end(&[ward, age], End { terminated: true, truncated: false }).unwrap();
+    }
+    let data = builder.build().unwrap();
+    let mut writer = DatasetWriter::create(path, &metadata, data.behaviours(), false).unwrap();
+    writer.write(&data).unwrap();
+    writer.finish().unwrap();
+}
+
+/// Promises that take as little time as networks do.
+const QUICK: [&str; 4] = ["--set", "promise.steps=100", "--set", "leakage.luck_steps=60"];
+
+fn run(folder: &Path, more: &[&str]) -> std::process::Output {
+    small(
+        folder,
+        &[&["run", "ward.parquet", "--seeds", "2", "--out", "run"], &QUICK[..], more].concat(),
+    )
+}
+
+/// Nothing is fetched, and names of the log are text.
+fn is_whole(page: &str) {
+    for address in attributes(page, "href").iter().chain(&attributes(page, "src")) {
+        assert!(address.starts_with("data:") || address.starts_with('#'), "{address}");
+    }
+    assert!(!page.contains("B <b>"), "names are escaped");
+}
+
+#[test]
+fn a_log_ends_in_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    write_log(&home.join("ward.parquet"), 800);
+    let results = json(&run(home, &["--json"]));
+    assert!(results["task"].is_null() && results["dataset"]["path"] == "ward.parquet");
+    let behaviours = results["dataset"]["overview"]["behaviours"].as_array().unwrap();
+    assert_eq!(behaviours.len(), 2);
+    let page = fs::read_to_string(home.join("run/report.html")).unwrap();
+    is_whole(&page);
+    assert!(page.contains("B &lt;b&gt;"), "what changes is told in the words of the log");
+    // Every promise on the page is the one in the results.
+    let promised = attributes(&page, "data-of").into_iter().zip(attributes(&page, "data-promise"));
+    let mut seen = 0;
+    for (method, promise) in promised {
+        let methods = results["methods"].as_array().unwrap();
+        let of = methods.iter().find(|of| of["method"] == method).unwrap();
+        let promise: f64 = promise.parse().unwrap();
+        assert_eq!(of["offline_promise"]["promise"].as_f64().unwrap(), promise, "{method}");
+        seen += 1;
+    }
+    assert_eq!(seen, 2, "conservative Q-learning promises nothing");
+    let figures = [
+        "ward-returns",
+        "ward-mlp-promises",
+        "ward-mlp-labels",
+        "ward-mlp-esper-training",
+        "ward-mlp-rvs-training",
+        "ward-mlp-cql-training",
+    ];
+    assert_eq!(attributes(&page, "data-figure"), figures);
+    for words in ["Who acted how well", "Ann", "What levels promise", "would be done differently"] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("best return</th>") && !page.contains("episodes with each target"));
+    assert!(page.contains("esper run ward.parquet --methods esper,rvs,cql"), "how to run it again");
+    shown_in_browser(home, &page, figures.len());
+    let made = json(&esper(home, &["report", "run", "--figures", "figures", "--json"]));
+    assert_eq!(made["figures"].as_array().unwrap().len(), 3 * figures.len());
+    // Gone on with it says the same, in words that fit a terminal.
+    let text = narrow(&run(home, &["--resume"]));
+    for words in ["best behaviour: Ann", "esper", "promise", "800 steps in 800 episodes"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    write_log(&home.join("other.parquet"), 798);
+    fs::rename(home.join("other.parquet"), home.join("ward.parquet")).unwrap();
+    refused(&run(home, &["--resume"]), 1, "other data than ward.parquet");
+    refused(&esper(home, &["run", "nowhere.parquet"]), 2, "there is no such file");
+}
+
+#[test]
+fn runs_of_the_same_data_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    write_log(&home.join("ward.parquet"), 600);
+    write_log(&home.join("few.parquet"), 60);
+    let train = |data: &str, method: &str, out: &str, more: &[&str]| -> Value {
+        let command = ["train", data, "--method", method, "--out", out, "--json"];
+        json(&small(home, &[&command[..], &QUICK, more].concat()))
+    };
+    train("ward.parquet", "esper", "one", &[]);
+    train("ward.parquet", "rvs", "two", &["--seed", "0"]);
+    train("ward.parquet", "rvs", "three", &["--seed", "1"]);
+    train("ward.parquet", "rvs", "wide", &["--set", "mlp.hidden=32"]);
+    let few = train("few.parquet", "rvs", "few", &[]);
+    assert!(few["warnings"][0].as_str().unwrap().starts_with("only 60 episodes"), "{few}");
+    let page = |arguments: &[&str], path: &str| {
+        narrow(&esper(home, &[&["report"], arguments].concat()));
+        let page = fs::read_to_string(home.join(path)).unwrap();
+        is_whole(&page);
+        page
+    };
+    let alone = page(&["one"], "one/report.html");
+    let figures = ["one-returns", "one-mlp-promises", "one-mlp-labels", "one-mlp-esper-training"];
+    assert_eq!(attributes(&alone, "data-figure"), figures);
+    assert_eq!(attributes(&alone, "data-of"), ["esper"]);
+    let several = page(&["one", "two", "three", "wide", "--out", "all.html"], "all.html");
+    // The same with another seed is the same method; with other settings it goes by its folder.
+    assert_eq!(attributes(&several, "data-of"), ["esper", "two", "wide"]);
+    assert!(several.contains("return conditioning (wide)"), "told apart");
+    refused(&esper(home, &["report", "one", "few"]), 1, "were trained on different data");
+    refused(&esper(home, &["report", "one", "nowhere"]), 1, "there is no folder nowhere");
+    let warned = page(&["few"], "few/report.html");
+    assert!(warned.contains("To look at first") && warned.contains("only 60 episodes"));
+}

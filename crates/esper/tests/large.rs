@@ -1,0 +1,174 @@
+//! Episodes that are long, and spaces that are wide.
+
+use esper::methods::esper::Esper;
+use esper::policy::mlp::MlpKind;
+use esper::run::{DataId, Plan, RunOptions};
+use esper::settings::Preset;
+use esper::{Registry, Unwatched};
+use esper_data::{Dataset, DatasetBuilder, End, Metadata, Scratch, Space};
+use std::sync::Arc;
+
+const ENDED: End = End { terminated: true, truncated: false };
+
+/// Twenty-four short episodes and one of `long` steps, over three states and two actions.
+fn with_a_long_one(long: usize) -> Dataset {
+    let spaces = [3, 2].map(|n| Space::Discrete { n });
+    let [observation_space, action_space] = spaces;
+    let mut builder = DatasetBuilder::new(Metadata::new(observation_space, action_space));
+    for episode in 0..25 {
+        let length = if episode == 12 { long } else { 4 };
+        for step in 0..length {
+            let (seen, taken) = ((step * 7 % 3) as u8, ((step + episode) % 2) as u8);
+            builder.push(&[seen], &[taken], f32::from(taken) / length as f32).unwrap();
+        }
+        builder.end(&[0u8], ENDED).unwrap();
+    }
+    builder.build().unwrap()
+}
+
+fn plan(settings: &[&str]) -> Plan {
+    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let config = Registry::default().config(Preset::Quick).changed(None, &settings).unwrap();
+    Plan::of(Arc::new(Esper), Arc::new(MlpKind), config)
+}
+
+const TINY: [&str; 9] = [
+    "cluster.steps=12",
+    "cluster.hidden=16",
+    "cluster.truncate=64",
+    "cluster.attempts=1",
+    "leakage.steps=12",
+    "leakage.luck_steps=10",
+    "returns.steps=12",
+    "returns.hidden=16",
+    "mlp.steps=10",
+];
+
+/// The most memory that this process has taken, in bytes.
+#[cfg(target_os = "linux")]
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// An episode of 40,000 steps is in a batch of 100 about four times. As a whole that took 3 kB a step, half a gigabyte
+/// together, with networks as small as these; windows of 64 steps take a few megabytes.
+#[test]
+#[cfg(target_os = "linux")]
+fn truncation_bounds_the_memory_of_a_step() {
+    let data = with_a_long_one(40_000);
+    for transition in ["cluster.transition=markov", "cluster.transition=history"] {
+        let settings: Vec<&str> = TINY.into_iter().chain([transition]).collect();
+        let before = most_memory();
+        let labels = plan(&settings).train(&data, &Unwatched).unwrap().learned.labels.unwrap();
+        let taken = most_memory() - before;
+        assert!(taken < 150 << 20, "{transition}: {} MB", taken >> 20);
+        assert_eq!(labels.values.len(), data.rows());
+        assert!(labels.values.iter().all(|label| (-0.01..=1.01).contains(label)));
+    }
+}
+
+/// The same seed gives the same labels, whatever is cut.
+#[test]
+fn windows_follow_from_the_seed() {
+    let data = with_a_long_one(700);
+    let labels = |seed: u64| {
+        let trained = plan(&TINY).with_seed(seed).train(&data, &Unwatched).unwrap();
+        trained.learned.labels.unwrap().values
+    };
+    assert_eq!(labels(1), labels(1));
+    assert_ne!(labels(1), labels(2));
+}
+
+/// Data that stays on disk is learned from as if it were in memory, to the same bytes; clusters are then on disk, too.
+#[test]
+fn data_on_disk_gives_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    let mut builder = DatasetBuilder::new(Metadata::new(
+        Space::Box { shape: vec![2], bounds: None },
+        Space::Discrete { n: 2 },
+    ));
+    for episode in 0..60usize {
+        for step in 0..1 + episode % 7 {
+            let seen = [(step as f32).sin() + episode as f32 / 60.0, (episode % 5) as f32];
+            let taken = ((episode + step) % 2) as u8;
+            builder.push(&seen, &[taken], seen[0] * f32::from(taken)).unwrap();
+        }
+        builder
+            .end(&[0.0f32, 1.0], End { terminated: episode % 2 == 0, truncated: episode % 2 == 1 })
+            .unwrap();
+    }
+    builder.build().unwrap().write(&path, false).unwrap();
+    let whole = esper_data::read(&path).unwrap();
+    let scratch = Scratch::in_folder(folder.path());
+    let on_disk = esper_data::read_on_disk(&path, &scratch).unwrap();
+    let registry = Registry::default();
+    let settings: Vec<String> = TINY
+        .iter()
+        .chain(&["cql.steps=5", "promise.steps=12", "transformer.steps=4", "transformer.width=8"])
+        .map(|&setting| setting.to_owned())
+        .collect();
+    let config = registry.config(Preset::Quick).changed(None, &settings).unwrap();
+    for (method, policy) in
+        [("esper", "mlp"), ("rvs", "transformer"), ("bc", "mlp"), ("cql", "mlp")]
+    {
+        let plan = Plan::new(&registry, method, policy, config.clone()).unwrap();
+        let train = |data: &Dataset, name: &str| {
+            let path = folder.path().join(format!("{method}-{name}"));
+            let id = DataId::of(data);
+            plan.train_in(&path, data, &id, RunOptions::default(), &Unwatched).unwrap();
+            let files = ["policy.safetensors", "labels.parquet", "labelled.json", "manifest.json"];
+            files.map(|file| std::fs::read(path.join(file)).unwrap_or_default())
+        };
+        let (expected, found) = (train(&whole, "memory"), train(&on_disk, "disk"));
+        assert!(!expected[0].is_empty() && expected == found, "{method}");
+    }
+}
+
+/// A file that fits is read as a whole, one that does not stays on disk, and steps that are too many are refused.
+#[test]
+fn a_limit_decides_where_data_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    let data = with_a_long_one(3_000);
+    data.write(&path, false).unwrap();
+    let nowhere = folder.path().join("not/there");
+    for (limit, on_disk) in [(2 << 30, false), (600 << 20, true)] {
+        let read = esper::memory::read_within(&path, limit, &nowhere).unwrap();
+        assert_eq!(read.scratch().is_some(), on_disk);
+        assert_eq!(read, data);
+        plan(&TINY).with_memory(Some(limit)).check(&read).unwrap();
+    }
+    let refused = plan(&TINY).with_memory(Some(100 << 20)).check(&data).unwrap_err().to_string();
+    assert!(refused.contains("3,096 steps") && refused.contains("more memory"), "{refused}");
+}
+
+/// 65,536 categories in each of 1,000 cells are 65 million features: refused with that number, before there is a folder.
+#[test]
+fn more_features_than_memory_holds_are_refused() {
+    let seen = Space::MultiDiscrete { nvec: vec![65_536; 1_000] };
+    let mut builder = DatasetBuilder::new(Metadata::new(seen, Space::Discrete { n: 2 }));
+    for episode in 0..20u16 {
+        let cells: Vec<u16> = (0..1_000).map(|cell| cell * episode).collect();
+        builder.push(&cells, &[(episode % 2) as u8], f32::from(episode % 2)).unwrap();
+        builder.end(&cells, ENDED).unwrap();
+    }
+    let data = builder.build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    for method in ["esper", "rvs", "cql", "bc"] {
+        let registry = Registry::default();
+        let plan = Plan::new(&registry, method, "mlp", registry.config(Preset::Quick)).unwrap();
+        let plan = plan.with_memory(Some(32 << 30));
+        let options = RunOptions::default();
+        let refused = plan.train_in(&path, &data, &DataId::of(&data), options, &Unwatched);
+        let words = refused.expect_err("it does not fit").to_string();
+        assert!(words.contains("observations have 65,536,000 features"), "{method}: {words}");
+        assert!(!path.exists(), "{method} left something behind");
+    }
+    let small = with_a_long_one(4);
+    assert!(plan(&TINY).with_memory(Some(1 << 20)).check(&small).is_err());
+    plan(&TINY).with_memory(Some(1 << 30)).check(&small).unwrap();
+}
