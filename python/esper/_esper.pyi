@@ -33,6 +33,8 @@ class Dataset:
     @staticmethod
     def open(path: PathLike[str]) -> tuple[Dataset, list[str]]: ...
     @staticmethod
+    def read_within(path: PathLike[str], memory: str, beside: PathLike[str]) -> Dataset: ...
+    @staticmethod
     def from_arrow(stream: Any, mapping: str, name: str) -> tuple[Dataset, list[str]]: ...
     def write(self, path: PathLike[str], overwrite: bool) -> None: ...
     def write_minari(self, folder: PathLike[str]) -> str: ...
@@ -121,6 +123,7 @@ def train(
     resume: bool,
     tensorboard: bool,
     device_name: str,
+    memory: str | None,
     relabellers: list[tuple[str, Any]],
     listener: Listener | None,
 ) -> None: ...
@@ -137,6 +140,7 @@ def run(
     resume: bool,
     tensorboard: bool,
     device_name: str,
+    memory: str | None,
     relabellers: list[tuple[str, Any]],
     offline: bool,
     episodes: int | None,

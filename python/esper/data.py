@@ -67,10 +67,24 @@ class Dataset:
     # ---- where data comes from
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Dataset:
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        memory: str | int | None = None,
+        beside: str | os.PathLike[str] | None = None,
+    ) -> Dataset:
         """Reads a data set: esper's own file, those of Minari, D4RL, d3rlpy, RLlib and RLDS, or a table (CSV, JSON lines,
         Parquet, a folder of part files) whose columns are not in doubt. Where they are, read it with pandas or polars
-        and use :meth:`from_pandas`, or run ``esper import``."""
+        and use :meth:`from_pandas`, or run ``esper import``.
+
+        :param memory: take at most so much memory, as in ``"2GB"``: of a file of esper's own that is larger, what does not fit stays
+            on disk, in files without a name.
+        :param beside: the folder that those are made in; the current one if nothing is said.
+        """
+        if memory is not None:
+            inner = _esper.Dataset.read_within(Path(path), str(memory), Path(beside or "."))
+            return cls._of(inner, Path(path))
         inner, notes = _esper.Dataset.open(Path(path))
         return cls._of(inner, Path(path), notes)
 

@@ -45,6 +45,7 @@ def train(
     progress: bool | Listener = True,
     tensorboard: bool = False,
     device: str = "cpu",
+    memory: str | int | None = None,
     config: str | os.PathLike[str] | None = None,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
@@ -62,6 +63,7 @@ def train(
     :param preset: ``"quick"``, sized for two CPU cores, or ``"paper"``.
     :param out: the folder to keep the run in. Without, it is kept in a temporary one, for as long as the run object is
         (:meth:`Run.save` keeps it).
+    :param memory: take at most so much memory, as in ``"2GB"``: a file of data that is larger stays on disk while it is learned from.
     :param config: a TOML file of settings, as a run's ``config.toml``.
     :param settings: settings by name, as in ``{"cluster.steps": 100}``; also as arguments, with two underscores for the
         dot: ``cluster__steps=100``, ``condition="level"``.
@@ -70,7 +72,7 @@ def train(
     >>> run.promises[-1]                                                                        # doctest: +SKIP
     {'level': 0.95, 'promise': 1.0, 'low': 0.97, 'high': 1.02}
     """
-    dataset = data if isinstance(data, Dataset) else Dataset.read(data)
+    dataset = data if isinstance(data, Dataset) else Dataset.read(data, memory=memory, beside=out)
     name, relabellers = _method(method)
     temporary = None
     if out is None:
@@ -94,6 +96,7 @@ def train(
             resume,
             tensorboard,
             device,
+            None if memory is None else str(memory),
             relabellers,
             heard,
         )
@@ -320,6 +323,7 @@ def run(
     progress: bool | Listener = True,
     tensorboard: bool = False,
     device: str = "cpu",
+    memory: str | int | None = None,
     config: str | os.PathLike[str] | None = None,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
@@ -353,7 +357,7 @@ def run(
     elif isinstance(source, str) and not os.path.exists(source):
         given = source
     else:
-        read = Dataset.read(source)
+        read = Dataset.read(source, memory=memory, beside=out)
         given, named = read._inner, Path(source)
     own = dict(relabellers or {})
     wrapped = [(name, _wrapped(name, each)) for name, each in own.items()]
@@ -386,6 +390,7 @@ def run(
             resume,
             tensorboard,
             device,
+            None if memory is None else str(memory),
             wrapped,
             offline,
             episodes,

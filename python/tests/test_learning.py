@@ -209,3 +209,17 @@ def test_data_that_teaches_nothing_is_refused() -> None:
     data = esper.Dataset.from_arrays([0, 1], [0, 1], [0.0, 1.0], lengths=[1, 1])
     with pytest.raises(esper.DataError):
         esper.train(data, progress=False)
+
+
+def test_data_may_stay_on_disk(gambling: esper.Dataset, tmp_path: Path) -> None:
+    """A limit of memory changes nothing but where the data is."""
+    path = gambling.write(tmp_path / "data.parquet")
+    assert esper.Dataset.read(path, memory="1GB", beside=tmp_path) == gambling
+    runs = [
+        esper.train(path, "rvs", out=tmp_path / name, memory=memory, progress=False, settings=TINY)
+        for name, memory in (("free", None), ("bound", "1GB"))
+    ]
+    first, second = ((run.path / "policy.safetensors").read_bytes() for run in runs)
+    assert first == second
+    with pytest.raises(esper.SettingsError):
+        esper.train(path, memory="much", progress=False)

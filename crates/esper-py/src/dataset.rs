@@ -12,7 +12,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::arrays::{Borrowed, array};
-use crate::errors::{IntoPython, wrong_data};
+use crate::errors::{IntoPython, wrong_data, wrong_settings};
 use crate::json::document;
 use crate::watch::{Board, pool, watched};
 
@@ -86,6 +86,16 @@ impl Dataset {
         let read = watched(py, &Board::default(), None, || open_with_notes(&path))?;
         let (data, notes) = read.map_err(IntoPython::raise)?;
         Ok((Dataset { data }, notes))
+    }
+
+    /// Reads a native file within so much memory; what does not fit stays on disk, in files without a name beside a folder.
+    #[staticmethod]
+    fn read_within(py: Python<'_>, path: PathBuf, memory: &str, beside: PathBuf) -> PyResult<Self> {
+        let limit = esper::memory::parse(memory).map_err(wrong_settings)?;
+        let read = watched(py, &Board::default(), None, || {
+            esper::memory::read_within(&path, limit, &beside)
+        })?;
+        Ok(Dataset { data: read.map_err(IntoPython::raise)? })
     }
 
     /// Reads Arrow's stream of a table in memory.

@@ -41,6 +41,11 @@ fn preset(name: &str) -> PyResult<Preset> {
     })
 }
 
+/// A limit of memory, as in 2GB.
+fn limit(memory: Option<&str>) -> PyResult<Option<u64>> {
+    memory.map(esper::memory::parse).transpose().map_err(wrong_settings)
+}
+
 /// Names that methods may have, and those of Python beside those that are built in.
 fn registry(relabellers: Vec<(String, Bound<'_, PyAny>)>, raised: &Raised) -> PyResult<Registry> {
     let mut registry = Registry::default();
@@ -62,7 +67,7 @@ fn failure(raised: &Raised, error: impl IntoPython) -> PyErr {
 
 /// Trains in a folder; gives nothing, it is all in there.
 #[pyfunction]
-#[pyo3(signature = (data, method, policy, seed, preset_name, document, pairs, out, resume, tensorboard, device_name, relabellers, listener))]
+#[pyo3(signature = (data, method, policy, seed, preset_name, document, pairs, out, resume, tensorboard, device_name, memory, relabellers, listener))]
 #[expect(clippy::too_many_arguments, reason = "options, one by one")]
 pub(crate) fn train(
     py: Python<'_>,
@@ -77,6 +82,7 @@ pub(crate) fn train(
     resume: bool,
     tensorboard: bool,
     device_name: &str,
+    memory: Option<&str>,
     relabellers: Vec<(String, Bound<'_, PyAny>)>,
     listener: Option<Py<PyAny>>,
 ) -> PyResult<()> {
@@ -88,7 +94,7 @@ pub(crate) fn train(
         .and_then(|config| Ok(config.changed(document, &pairs)?))
         .map_err(IntoPython::raise)?;
     let plan = Plan::new(&registry, method, policy, config).map_err(IntoPython::raise)?;
-    let plan = plan.with_seed(seed).with_device(device(device_name)?);
+    let plan = plan.with_seed(seed).with_device(device(device_name)?).with_memory(limit(memory)?);
     let board = Board::default();
     let trained = watched(py, &board, listener.as_ref(), || {
         let options = RunOptions { resume, tensorboard };
@@ -100,7 +106,7 @@ pub(crate) fn train(
 /// Compares methods and seeds in a folder; gives what `esper run --json` prints, and leaves a report.
 #[pyfunction]
 #[pyo3(signature = (
-    source, path, methods, policy, seeds, preset_name, document, pairs, out, resume, tensorboard, device_name, relabellers, offline,
+    source, path, methods, policy, seeds, preset_name, document, pairs, out, resume, tensorboard, device_name, memory, relabellers, offline,
     episodes, dataset, steps, fractions, listener
 ))]
 #[expect(clippy::too_many_arguments, reason = "options, one by one")]
@@ -118,6 +124,7 @@ pub(crate) fn run<'py>(
     resume: bool,
     tensorboard: bool,
     device_name: &str,
+    memory: Option<&str>,
     relabellers: Vec<(String, Bound<'py, PyAny>)>,
     offline: bool,
     episodes: Option<usize>,
@@ -147,6 +154,7 @@ pub(crate) fn run<'py>(
             .with_tensorboard(tensorboard)
             .with_resume(resume)
             .with_replays(Arc::new(LearnedReplays { device: device.clone() }))
+            .with_memory(limit(memory)?)
             .with_device(device);
         if let Some(names) = methods {
             experiment = experiment.with_methods(names).map_err(IntoPython::raise)?;
