@@ -49,11 +49,14 @@ pub struct DatasetBuilder {
 }
 
 /// Where an episode ends in a log, and how.
-pub(crate) struct Ending {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
     /// The row of its last step.
-    pub(crate) row: usize,
-    pub(crate) end: End,
-    pub(crate) behaviour: Option<usize>,
+    pub row: usize,
+    /// How it ended.
+    pub end: End,
+    /// Who made it, as an index into the behaviours ([`DatasetBuilder::with_behaviours`]).
+    pub behaviour: Option<usize>,
 }
 
 /// A column of observations or actions that is being filled.
@@ -121,8 +124,8 @@ impl DatasetBuilder {
         self.behaviour = behaviour;
     }
 
-    /// Makes room for more steps and episodes; the spaces have to be given.
-    pub(crate) fn reserve(&mut self, steps: usize, episodes: usize) {
+    /// Makes room for more steps and episodes; for cells if the spaces are given.
+    pub fn reserve(&mut self, steps: usize, episodes: usize) {
         if let Some(Metadata { observation_space, action_space, .. }) = &self.metadata {
             self.observations.reserve(steps + episodes, observation_space);
             self.actions.reserve(steps, action_space);
@@ -209,8 +212,22 @@ impl DatasetBuilder {
     }
 
     /// Appends steps of several episodes, which end where `endings` say, with a row of `final_observations` each: what
-    /// [`push_steps`](Self::push_steps) and [`end`](Self::end) do, but quick when episodes are short and many.
-    pub(crate) fn push_log(
+    /// [`push_steps`](Self::push_steps) and [`end`](Self::end) do, but quick when episodes are short and many. Endings are in
+    /// order; behaviours have been declared.
+    ///
+    /// ```
+    /// use esper_data::{DatasetBuilder, End, Ending};
+    ///
+    /// let mut log = DatasetBuilder::inferring();
+    /// let end = End { terminated: true, truncated: false };
+    /// let endings = [0, 2].map(|row| Ending { row, end, behaviour: None });
+    /// let (seen, done, paid) = ([0u8, 0, 1], [1u8, 0, 1], [1.0, 0.0, 0.5]);
+    /// log.push_log((&seen).into(), (&done).into(), &paid, (&[2u8, 3]).into(), &endings)?;
+    /// let data = log.build()?;
+    /// assert_eq!((data.episodes(), data.episode_return(1)), (2, 0.5));
+    /// # Ok::<(), esper_data::DataError>(())
+    /// ```
+    pub fn push_log(
         &mut self,
         observations: CellsRef<'_>,
         actions: CellsRef<'_>,
@@ -218,6 +235,15 @@ impl DatasetBuilder {
         final_observations: CellsRef<'_>,
         endings: &[Ending],
     ) -> Result<(), DataError> {
+        let mut next = 0;
+        for ending in endings {
+            let known = ending.behaviour.is_none_or(|behaviour| behaviour < self.behaviours.len());
+            if !(next..rewards.len()).contains(&ending.row) || !known {
+                let row = ending.row;
+                return Err(DataError::Invalid(format!("no episode can end in row {row}")));
+            }
+            next = ending.row + 1;
+        }
         let before = self.steps();
         let spaces = self.metadata.as_ref();
         let space = spaces.map(|spaces| &spaces.observation_space);

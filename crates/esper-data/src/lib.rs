@@ -17,6 +17,7 @@ mod error;
 mod fields;
 mod file;
 mod formats;
+mod info;
 mod names;
 mod numbers;
 mod overview;
@@ -28,7 +29,7 @@ mod statistics;
 mod suspicions;
 pub mod tables;
 
-pub use builder::DatasetBuilder;
+pub use builder::{DatasetBuilder, Ending};
 pub use cells::{Cell, CellType, Cells, CellsMut, CellsRef};
 pub use dataset::{Dataset, End, Metadata};
 pub use draw::{LOG_DEVIATIONS, draw_softmax, draw_squashed, draw_weighted, index_at};
@@ -40,6 +41,7 @@ pub use file::{
     write_json,
 };
 pub use formats::{Known, read_known, write_minari};
+pub use info::Info;
 pub use names::check_name;
 pub use numbers::Moments;
 pub use overview::{BehaviourReturns, Overview};

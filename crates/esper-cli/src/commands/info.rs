@@ -3,15 +3,12 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use esper_data::{Bar, Distribution, Field, FieldKind, Fields, Space, Tally, Word};
+use esper_data::{Bar, Distribution, Field, FieldKind, Fields, Info, Tally, Word};
 use esper_eval::text::{count, number};
 use serde::Serialize;
 
-use super::summary::{Summary, behaviour_table, open_data, warnings_text};
+use super::summary::{behaviour_table, open_data, warnings_text};
 use crate::output::{Failure, Output, wrapped};
-
-/// Bars of the histogram of returns.
-const BARS: usize = 10;
 
 #[derive(clap::Args)]
 #[command(after_help = "Example:  esper info connect-four.parquet")]
@@ -22,61 +19,31 @@ pub(crate) struct Arguments {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Info {
-    #[serde(flatten)]
-    summary: Summary,
-    seed: Option<u64>,
+struct FileInfo {
+    path: String,
+    seconds: f64,
     bytes: u64,
-    observation_space: Space,
-    action_space: Space,
-    #[serde(skip_serializing_if = "Fields::is_empty")]
-    fields: Fields,
-    returns: Distribution,
-    lengths: Distribution,
-    terminated: usize,
-    truncated: usize,
-    histogram: Vec<Bar>,
+    #[serde(flatten)]
+    info: Info,
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let started = Instant::now();
     let data = open_data(&arguments.data, output)?;
-    let took = started.elapsed();
-
-    let tally = Tally::of(&data);
-    let ends = || (0..data.episodes()).map(|episode| data.end(episode));
-    let metadata = data.metadata().clone();
-    let info = Info {
-        summary: Summary::new(
-            &arguments.data,
-            &metadata,
-            &tally,
-            esper_data::suspicions(&data),
-            took,
-        ),
-        seed: metadata.seed,
+    let info = FileInfo {
+        path: arguments.data.display().to_string(),
+        seconds: started.elapsed().as_secs_f64(),
         bytes: std::fs::metadata(&arguments.data).map_or(0, |file| file.len()),
-        observation_space: metadata.observation_space,
-        action_space: metadata.action_space,
-        fields: metadata.fields,
-        returns: Distribution::of_returns(&data),
-        lengths: Distribution::of_lengths(&data),
-        terminated: ends().filter(|end| end.terminated).count(),
-        truncated: ends().filter(|end| end.truncated).count(),
-        histogram: esper_data::return_histogram(&data, BARS),
+        info: Info::of(&data),
     };
-    output.result(&info, || text(&info, &tally))
+    output.result(&info, || text(&info, &Tally::of(&data)))
 }
 
-fn text(info: &Info, tally: &Tally) -> String {
-    let summary = &info.summary;
-    let mut text = format!(
-        "{}  ({:.1} MB, read in {:.2} s)\n\n",
-        summary.path,
-        info.bytes as f64 / 1e6,
-        summary.seconds
-    );
-    let made = match (&summary.task, info.seed) {
+fn text(file: &FileInfo, tally: &Tally) -> String {
+    let FileInfo { path, seconds, bytes, info } = file;
+    let megabytes = *bytes as f64 / 1e6;
+    let mut text = format!("{path}  ({megabytes:.1} MB, read in {seconds:.2} s)\n\n");
+    let made = match (&info.task, info.seed) {
         (Some(task), Some(seed)) => format!("{task}, seed {seed}"),
         (Some(task), None) => task.clone(),
         (None, _) => "unknown".to_owned(),
@@ -86,8 +53,8 @@ fn text(info: &Info, tally: &Tally) -> String {
     text += &format!("  action       {}\n", info.action_space);
     text += &format!(
         "  episodes     {} in {} steps; {} terminated, {} truncated\n",
-        count(summary.episodes),
-        count(summary.steps),
+        count(info.episodes),
+        count(info.steps),
         count(info.terminated),
         count(info.truncated)
     );
@@ -110,7 +77,7 @@ fn text(info: &Info, tally: &Tally) -> String {
     text += &behaviour_table(tally);
     text += "\n  episodes by return\n";
     text += &bars(&info.histogram);
-    text + &warnings_text(&summary.warnings)
+    text + &warnings_text(&info.warnings)
 }
 
 /// What cells are called and hold, in lines; nothing where nothing is known.

@@ -1,4 +1,4 @@
-//! Pieces of a table's files: read one after the other, parsed into rows by whoever has time.
+//! Pieces of a table's files, or of its arrays in memory: read one after the other, parsed into rows by whoever has time.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -40,6 +40,7 @@ impl Raw {
 pub(super) enum Reader {
     Text(TextReader),
     Batches { batches: Batches, row: u64 },
+    Memory { batches: std::vec::IntoIter<RecordBatch>, row: u64 },
 }
 
 impl Reader {
@@ -54,6 +55,11 @@ impl Reader {
                     Ok(Some(Raw::Batch { batch, first_row }))
                 }
             },
+            Reader::Memory { batches, row } => Ok(batches.next().map(|batch| {
+                let first_row = *row;
+                *row += batch.num_rows() as u64;
+                Raw::Batch { batch, first_row }
+            })),
         };
         (0..at_once).map_while(|_| read().transpose()).collect()
     }
@@ -179,7 +185,7 @@ impl TableFile {
     /// A line in words.
     pub(super) fn line(&self, line: u64) -> String {
         match self.kind {
-            Kind::Parquet { .. } => format!("row {line}"),
+            Kind::Parquet { .. } | Kind::Memory { .. } => format!("row {line}"),
             _ => format!("line {line}"),
         }
     }
@@ -214,7 +220,7 @@ impl TableFile {
                 }
                 ViewKind::JsonLines { names }
             }
-            Kind::Parquet { leaves } => {
+            Kind::Parquet { leaves } | Kind::Memory { leaves, .. } => {
                 let leaves: Vec<Leaf> = wanted.iter().map(|&at| leaves[at].clone()).collect();
                 let mut roots: Vec<usize> = leaves.iter().map(Leaf::root).collect();
                 roots.sort_unstable();
@@ -233,10 +239,21 @@ impl TableFile {
                 Reader::Text(reader)
             }
             ViewKind::JsonLines { .. } => Reader::Text(TextReader::open(&self.path, None)?),
-            ViewKind::Parquet { roots, .. } => {
-                let batches = ParquetSource::open(&self.path)?.batches(roots)?;
-                Reader::Batches { batches, row: 0 }
-            }
+            ViewKind::Parquet { roots, .. } => match &self.kind {
+                Kind::Memory { batches, .. } => {
+                    let project = |batch: &RecordBatch| batch.project(roots);
+                    let batches = batches.iter().map(project).collect::<Result<Vec<_>, _>>();
+                    let batches = batches.map_err(|error| DataError::InvalidFile {
+                        path: self.path.clone(),
+                        problem: error.to_string(),
+                    })?;
+                    Reader::Memory { batches: batches.into_iter(), row: 0 }
+                }
+                _ => {
+                    let batches = ParquetSource::open(&self.path)?.batches(roots)?;
+                    Reader::Batches { batches, row: 0 }
+                }
+            },
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Parquet files of any program: their columns, and values by row whichever way they are kept.
+//! Parquet files of any program, and Arrow's arrays in memory: their columns, and values by row whichever way they are kept.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -10,7 +10,7 @@ use arrow_array::types::{
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, Schema, TimeUnit};
 
 use super::value::Value;
 use crate::error::DataError;
@@ -32,15 +32,31 @@ pub(super) struct Leaf {
 /// The columns of a file.
 pub(super) fn leaves(path: &Path) -> Result<Vec<Leaf>, DataError> {
     let source = ParquetSource::open(path)?;
+    leaves_of(source.schema(), &|root, path| {
+        first_width(source.batches(&[root])?.map(|batch| Ok(batch?.column(0).clone())), path)
+    })
+}
+
+/// The columns of what is in memory.
+pub(super) fn leaves_in(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<Leaf>, DataError> {
+    leaves_of(schema, &|root, path| {
+        first_width(batches.iter().map(|batch| Ok(batch.column(root).clone())), path)
+    })
+}
+
+/// Finds out how many elements the lists of a root have that are at the end of a path.
+type Widths<'a> = dyn Fn(usize, &[usize]) -> Result<usize, DataError> + 'a;
+
+fn leaves_of(schema: &Schema, widths: &Widths<'_>) -> Result<Vec<Leaf>, DataError> {
     let mut found = Vec::new();
-    for (root, field) in source.schema().fields().iter().enumerate() {
-        add_leaves(&source, root, Vec::new(), field.name().clone(), field.data_type(), &mut found)?;
+    for (root, field) in schema.fields().iter().enumerate() {
+        add_leaves(widths, root, Vec::new(), field.name().clone(), field.data_type(), &mut found)?;
     }
     Ok(found)
 }
 
 fn add_leaves(
-    source: &ParquetSource<'_>,
+    widths: &Widths<'_>,
     root: usize,
     path: Vec<usize>,
     name: String,
@@ -53,7 +69,7 @@ fn add_leaves(
             for (at, field) in fields.iter().enumerate() {
                 let path = path.iter().copied().chain([at]).collect();
                 let name = format!("{name}.{}", field.name());
-                add_leaves(source, root, path, name, field.data_type(), found)?;
+                add_leaves(widths, root, path, name, field.data_type(), found)?;
             }
         }
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
@@ -61,7 +77,7 @@ fn add_leaves(
         {
             let width = match data_type {
                 DataType::FixedSizeList(_, width) => *width as usize,
-                _ => first_width(source, root, &path)?,
+                _ => widths(root, &path)?,
             };
             for element in 0..width.max(1) {
                 let list = Some((name.clone(), element, width));
@@ -76,13 +92,12 @@ fn add_leaves(
 
 /// How many elements the first list has that is not null; 0 if there is none.
 fn first_width(
-    source: &ParquetSource<'_>,
-    root: usize,
+    columns: impl Iterator<Item = Result<ArrayRef, DataError>>,
     path: &[usize],
 ) -> Result<usize, DataError> {
-    for batch in source.batches(&[root])? {
-        let batch = batch?;
-        let arrays = along(batch.column(0), path);
+    for column in columns {
+        let column = column?;
+        let arrays = along(&column, path);
         let Some(list) = arrays.last() else { continue };
         for row in 0..list.len() {
             if arrays.iter().all(|array| array.is_valid(row)) {

@@ -1,9 +1,11 @@
-//! A table that is in one file or in many, gone through in chunks, in parallel and in order.
+//! A table that is in one file, in many or in memory, gone through in chunks, in parallel and in order.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
 use rayon::prelude::*;
 
 use super::chunks::{Chunk, Raw, TextReader};
@@ -12,6 +14,9 @@ use super::json::{self, Layout, Shape};
 use super::parquet::{self, Leaf};
 use super::sniff::{self, Format};
 use crate::error::DataError;
+
+/// Rows in memory that are gone through as one chunk.
+const BATCH_ROWS: usize = 1 << 16;
 
 /// A table: files with the same columns, of any of the formats that are known.
 #[derive(Debug)]
@@ -28,6 +33,16 @@ pub(super) struct Column {
     pub(super) list: Option<String>,
     /// Why it cannot be read: the name of its type.
     pub(super) unreadable: Option<String>,
+}
+
+impl Column {
+    fn of(leaf: &Leaf) -> Self {
+        Column {
+            name: leaf.name.clone(),
+            list: leaf.list.as_ref().map(|(name, ..)| name.clone()),
+            unreadable: leaf.unreadable.clone(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -51,6 +66,11 @@ pub(super) enum Kind {
     /// For every column its leaf.
     Parquet {
         leaves: Vec<Leaf>,
+    },
+    /// The same of what is in memory.
+    Memory {
+        leaves: Vec<Leaf>,
+        batches: Vec<RecordBatch>,
     },
 }
 
@@ -100,12 +120,7 @@ impl Table {
                 }
                 Format::Parquet => {
                     let leaves = parquet::leaves(&path)?;
-                    let column = |leaf: &Leaf| Column {
-                        name: leaf.name.clone(),
-                        list: leaf.list.as_ref().map(|(name, ..)| name.clone()),
-                        unreadable: leaf.unreadable.clone(),
-                    };
-                    (Some(leaves.iter().map(column).collect()), Kind::Parquet { leaves })
+                    (Some(leaves.iter().map(Column::of).collect()), Kind::Parquet { leaves })
                 }
             };
             let kind = match (&columns, found) {
@@ -120,6 +135,48 @@ impl Table {
             known.push(TableFile { path, source, kind });
         }
         Ok(Table { files: known, columns: columns.unwrap_or_default() })
+    }
+
+    /// A table in memory, as Arrow's record batches, which are not copied. Errors call it by this name.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use arrow_array::{ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray};
+    /// use esper_data::tables::{Mapping, Table};
+    ///
+    /// let columns: [(&str, ArrayRef); 4] = [
+    ///     ("episode", Arc::new(Int32Array::from(vec![0, 0, 1]))),
+    ///     ("age", Arc::new(Float64Array::from(vec![40.0, 41.5, 70.0]))),
+    ///     ("action", Arc::new(StringArray::from(vec!["drug", "none", "drug"]))),
+    ///     ("reward", Arc::new(Float64Array::from(vec![0.0, 1.0, 0.0]))),
+    /// ];
+    /// let batch = RecordBatch::try_from_iter(columns)?;
+    /// let go_on = |_| std::ops::ControlFlow::Continue(());
+    /// let table = Table::in_memory(batch.schema().as_ref(), vec![batch], "patients")?;
+    /// let data = table.survey(&Mapping::default(), go_on)?.dataset(go_on)?;
+    /// assert_eq!((data.episodes(), data.steps(), data.episode_return(0)), (2, 3, 1.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn in_memory(
+        schema: &Schema,
+        batches: Vec<RecordBatch>,
+        name: &str,
+    ) -> Result<Self, DataError> {
+        let path = PathBuf::from(name);
+        let mut parts = Vec::new();
+        for batch in batches {
+            if batch.schema_ref().fields() != schema.fields() {
+                let problem = "its batches do not have the same columns".to_owned();
+                return Err(DataError::InvalidFile { path, problem });
+            }
+            let part = |first| batch.slice(first, BATCH_ROWS.min(batch.num_rows() - first));
+            parts.extend((0..batch.num_rows()).step_by(BATCH_ROWS).map(part));
+        }
+        let leaves = parquet::leaves_in(schema, &parts)?;
+        let columns: Vec<Column> = leaves.iter().map(Column::of).collect();
+        check_names(&columns, &path)?;
+        let kind = Kind::Memory { leaves, batches: parts };
+        Ok(Table { files: vec![TableFile { path, source: 0, kind }], columns })
     }
 
     pub(super) fn columns(&self) -> &[Column] {
@@ -230,6 +287,8 @@ impl Kind {
             Kind::Parquet { leaves } => {
                 Kind::Parquet { leaves: order.iter().map(|&at| leaves[at].clone()).collect() }
             }
+            // There is no other beside it.
+            Kind::Memory { leaves, batches } => Kind::Memory { leaves, batches },
         })
     }
 }

@@ -40,6 +40,7 @@ mod request;
 mod tests;
 
 pub use answer::{Answer, Probabilities};
+pub use observation::Reader as ObservationReader;
 
 use esper_data::{Cells, Seed};
 use serde_json::Value;

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::request::kind;
 use crate::trajectories::Interface;
 
-/// Reads observations of a policy.
-pub(super) struct Reader {
+/// Reads observations of a policy: objects by the names of columns, arrays, single values, as requests have them.
+pub struct Reader {
     space: Space,
     /// For every cell how many categories it has; `None` for real numbers.
     categories: Vec<Option<u32>>,
@@ -27,7 +27,8 @@ const FAR: f32 = 0.5;
 const MOST_FAR: usize = 3;
 
 impl Reader {
-    pub(super) fn new(interface: &Interface) -> Self {
+    /// A reader of observations that enter networks in this way.
+    pub fn new(interface: &Interface) -> Self {
         let encoding = &interface.observation;
         let (space, fields) = (encoding.space().clone(), interface.fields.clone());
         let (mut names, mut columns) = (Vec::new(), Vec::new());
@@ -49,8 +50,9 @@ impl Reader {
         }
     }
 
-    /// Appends the cells of an observation to an empty column, or says what is wrong with it.
-    pub(super) fn read(
+    /// Appends the cells of an observation to an empty column, or says what is wrong with it. Numbers that are far outside of
+    /// what was seen, and columns that are not given, are warned of.
+    pub fn read(
         &self,
         value: &Value,
         cells: &mut Cells,

@@ -1,0 +1,41 @@
+"""What tests share: small data and small runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import esper
+
+#: A training that takes a moment.
+TINY = {"cluster.steps": 60, "returns.steps": 60, "mlp.steps": 150, "mlp.hidden": 32, "promise.steps": 60}
+
+
+@pytest.fixture(scope="session")
+def gambling() -> esper.Dataset:
+    return esper.collect("gambling", steps=3_000, seed=1)
+
+
+@pytest.fixture(scope="session")
+def trained(gambling: esper.Dataset, tmp_path_factory: pytest.TempPathFactory) -> esper.Run:
+    out = tmp_path_factory.mktemp("runs") / "esper"
+    return esper.train(gambling, seed=3, out=out, progress=False, settings=TINY)
+
+
+@pytest.fixture(scope="session")
+def patients_csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two hundred patients: a word to act with, an age that is missing now and then, an outcome at the end."""
+    rng = np.random.default_rng(0)
+    lines = ["patient,day,age,ward,treatment,outcome"]
+    for patient in range(200):
+        days = int(rng.integers(1, 4))
+        for day in range(days):
+            age = "" if rng.random() < 0.1 else f"{rng.integers(20, 90)}.5"
+            drug = rng.random() < 0.5
+            outcome = f"{int(drug) + rng.normal():.2f}" if day == days - 1 else "0"
+            lines.append(f"p{patient},{day},{age},{'AB'[patient % 2]},{'drug' if drug else 'none'},{outcome}")
+    path = tmp_path_factory.mktemp("tables") / "patients.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
