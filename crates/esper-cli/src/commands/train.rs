@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use esper::Registry;
 use esper::condition::Promise;
-use esper::memory::read_within;
 use esper::methods::labels::FromFile;
 use esper::methods::{Findings, Method};
 use esper::run::{DataId, Plan, RunOptions, Summary};
@@ -17,7 +16,7 @@ use serde::Serialize;
 
 use super::parse::{method_help, parse_method};
 use super::settings::Settings;
-use super::summary::{open_data, warnings_text};
+use super::summary::{open_data_within, warnings_text};
 use crate::output::{Failure, Output, failure, table, wrapped};
 use crate::progress::{TrainingLine, catch_interrupts};
 
@@ -67,13 +66,8 @@ struct Trained {
 
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let Arguments { settings, seed, .. } = arguments;
-    let data = match settings.memory {
-        Some(limit) => {
-            let beside = arguments.out.as_deref().unwrap_or(Path::new("."));
-            read_within(&arguments.data, limit, beside).map_err(|error| failure(error, ""))?
-        }
-        None => open_data(&arguments.data, output)?,
-    };
+    let beside = arguments.out.as_deref().unwrap_or(Path::new("."));
+    let data = open_data_within(&arguments.data, settings.memory, beside, output)?;
     let id = DataId::of(&data);
     let registry = Registry::default();
     let method: Arc<dyn Method> = match &arguments.labels {
