@@ -64,6 +64,27 @@ mod tests {
         assert_eq!(plain("safe\u{202e}txt.exe"), "safe\\u{202e}txt.exe");
     }
 
+    /// Any text: nothing is left that is obeyed, and what is fine stays as it was.
+    #[test]
+    fn whatever_the_text() {
+        use rand::RngExt;
+        let mut rng = esper_data::Seed::new(0).rng();
+        let ranges = [0..0x80, 0x80..0x100, 0x2000..0x2100, 0x1f600..0x1f610];
+        for _ in 0..2000 {
+            let mut any = || {
+                let range = ranges[rng.random_range(0..ranges.len())].clone();
+                char::from_u32(rng.random_range(range)).unwrap_or('x')
+            };
+            let text: String = (0..8).map(|_| any()).collect();
+            let shown = plain(&text);
+            assert!(!shown.chars().any(|c| is_obeyed(c) && c != '\n'), "{text:?}");
+            let is_fine = !text.chars().any(|c| is_obeyed(c) && c != '\n');
+            assert_eq!(is_fine, shown == text, "{text:?}");
+            let document = serde_json::to_string(&text).unwrap();
+            assert_eq!(serde_json::from_str::<String>(&plain_json(&document)).unwrap(), text);
+        }
+    }
+
     #[test]
     fn json_stays_the_same_json() {
         let names = ["\u{9b}2J", "\u{202e}", "\x7f", "\x1b[0m", "ε\n"];

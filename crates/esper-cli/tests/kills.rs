@@ -4,7 +4,8 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -31,7 +32,7 @@ struct Case {
     kills: usize,
 }
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 8] = [
     Case {
         name: "collect",
         command: &["collect", "connect-four", "--steps", "3000", "--out", "out.parquet"],
@@ -96,7 +97,62 @@ const CASES: [Case; 5] = [
         out: "out",
         kills: 40,
     },
-    // `import` belongs here: a row with its command, no `resume`, and its sources copied as `data.parquet` is below.
+    Case {
+        name: "prove",
+        command: &[
+            "prove",
+            "--worlds",
+            "1",
+            "--method",
+            "rvs:return",
+            "--episodes",
+            "50",
+            "--out",
+            "out",
+        ],
+        resume: &[],
+        learns: true,
+        out: "out",
+        kills: 30,
+    },
+    Case {
+        name: "expert",
+        command: &[
+            "expert",
+            "twenty48",
+            "--until",
+            "0",
+            "--steps",
+            "20000",
+            "--episodes",
+            "50",
+            "--out",
+            "out.safetensors",
+            "--resume",
+        ],
+        resume: &[],
+        learns: false,
+        out: "out.safetensors",
+        kills: 30,
+    },
+    // So little memory that rows go through temporary files.
+    Case {
+        name: "import",
+        command: &[
+            "import",
+            "log.csv",
+            "--map",
+            "log.csv.map.toml",
+            "--memory",
+            "1MB",
+            "--out",
+            "out.parquet",
+        ],
+        resume: &[],
+        learns: false,
+        out: "out.parquet",
+        kills: 40,
+    },
 ];
 
 /// The longest that everything may take; what is left of the kills is left out then, and said.
@@ -127,6 +183,10 @@ fn everything(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     found
+}
+
+fn names_in(folder: &Path) -> BTreeSet<OsString> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
 }
 
 /// A JSON document without seconds.
@@ -204,9 +264,12 @@ fn whenever_it_is_killed_it_goes_on_to_the_same_bytes() {
         shared.path(),
         &["collect", "gambling", "--steps", "4000", "--out", "data.parquet", "--json"],
     ));
+    json(&esper(shared.path(), &["export", "data.parquet", "--csv", "log.csv", "--json"]));
     let home = || {
         let home = tempfile::tempdir().unwrap();
-        fs::copy(shared.path().join("data.parquet"), home.path().join("data.parquet")).unwrap();
+        for name in ["data.parquet", "log.csv", "log.csv.map.toml"] {
+            fs::copy(shared.path().join(name), home.path().join(name)).unwrap();
+        }
         home
     };
     let mut rng = Seed::new(17).named("kills").rng();
@@ -228,16 +291,24 @@ fn whenever_it_is_killed_it_goes_on_to_the_same_bytes() {
                     break;
                 }
                 kills += 1;
+                // Complete, and killed before it could end: a file that is there is not written again.
+                if home.path().join(case.out).is_file() {
+                    let output = case.start(home.path()).output().expect("the program starts");
+                    common::refused(&output, 1, "already exists");
+                    break;
+                }
             }
-            case.whole_unless_done(home.path());
+            if !home.path().join(case.out).is_file() {
+                case.whole(home.path());
+            }
             let found = everything(&home.path().join(case.out));
             let names: Vec<_> = found.keys().collect();
             assert_eq!(names, expected.keys().collect::<Vec<_>>(), "{}", case.name);
             for (name, bytes) in &found {
                 assert!(*bytes == expected[name], "{}: {} differs", case.name, name.display());
             }
-            let left: Vec<_> = fs::read_dir(home.path()).unwrap().flatten().collect();
-            assert_eq!(left.len(), 2, "{}: nothing is left behind: {left:?}", case.name);
+            let left = names_in(home.path());
+            assert_eq!(left, names_in(reference.path()), "{}: nothing is left behind", case.name);
             finished += 1;
         }
         done += case.kills;
@@ -250,13 +321,4 @@ fn whenever_it_is_killed_it_goes_on_to_the_same_bytes() {
         assert!(kills * 4 >= case.kills, "{}: too slow to be killed often", case.name);
     }
     eprintln!("{finished} came to their end in {:.0} s", begun.elapsed().as_secs_f64());
-}
-
-impl Case {
-    /// To the end, where a file that is complete may not be written again.
-    fn whole_unless_done(&self, home: &Path) {
-        if !home.join(self.out).is_file() {
-            self.whole(home);
-        }
-    }
 }

@@ -38,14 +38,6 @@ pub enum EvalError {
     /// Results could not be read.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// A world paid what is no number: no mean can be taken of it.
-    #[error(
-        "the world paid a reward of {reward}, which is not a finite number; nothing can be said of returns in it"
-    )]
-    NotFinite {
-        /// The reward.
-        reward: f32,
-    },
     /// What was asked for makes no sense.
     #[error("{0}")]
     Asked(String),

@@ -161,9 +161,14 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             checkpoint.display()
         )));
     }
+    // Of the file, and of what is kept beside it.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let _lock = match folder.is_none_or(Path::is_dir) {
+        true => Some(Lock::beside(&path).map_err(Failure::error)?),
+        // That there is no such folder is said below.
+        false => None,
+    };
     let mut file = PendingFile::create(&path, arguments.force).map_err(Failure::writing)?;
-    // Also of what is kept beside it.
-    let _lock = Lock::beside(&path).map_err(Failure::error)?;
     let usual = ExpertPlan::new(task);
     let plan = ExpertPlan {
         until: arguments.until.map(|until| until.least).or(usual.until),

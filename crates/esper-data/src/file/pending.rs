@@ -202,11 +202,27 @@ impl Write for PendingFile {
 
 #[cfg(test)]
 mod tests {
+    use rand::RngExt;
+
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap().flatten();
         entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+    }
+
+    /// Whoever writes whatever: the name says so again, and nothing else is taken for such a name.
+    #[test]
+    fn names_of_temporary_files_are_told_from_others() {
+        let mut rng = crate::seed::Seed::new(0).rng();
+        for _ in 0..1000 {
+            let (process, destination) = (rng.random(), rng.random());
+            let name = Temporary { process, destination }.prefix() + "AbC123" + SUFFIX;
+            let read = Temporary::parse(OsStr::new(&name)).unwrap();
+            assert_eq!((read.process, read.destination), (process, destination));
+            let cut = rng.random_range(0..name.len());
+            assert!(!PendingFile::is_temporary(OsStr::new(&name[..cut])), "{}", &name[..cut]);
+        }
     }
 
     #[test]

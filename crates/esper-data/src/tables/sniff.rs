@@ -30,7 +30,7 @@ pub(super) fn files(source: &Path) -> Result<Vec<PathBuf>, DataError> {
         return Ok(vec![source.to_owned()]);
     }
     if !metadata.is_dir() {
-        return Err(refused(source, "is neither a file nor a folder"));
+        return Err(DataError::NotRegular(source.to_owned()));
     }
     if source.join("_delta_log").exists() {
         let problem = "is a Delta table, whose folder also holds rows that were deleted; write the table to plain Parquet first";

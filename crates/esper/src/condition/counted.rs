@@ -388,7 +388,7 @@ mod tests {
     /// Early on action 0 pays 1, later 3: kept apart, the first step is worth 1 and the second 3.
     #[test]
     fn times_are_kept_apart_where_they_differ() {
-        let noise = |at: usize| if at % 2 == 0 { 0.1 } else { -0.1 };
+        let noise = |at: usize| if at.is_multiple_of(2) { 0.1 } else { -0.1 };
         let episode = |at: usize, later: f64| {
             vec![(0u32, 0u32, 1.0 + noise(at), 0u32), (0, 0, later + noise(at), 0)]
         };

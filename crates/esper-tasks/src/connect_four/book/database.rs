@@ -22,11 +22,14 @@ impl Database {
     /// Reads the file: five bytes an entry, a position's code and its distance. `None` if it is not that file.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (entries, rest) = bytes.as_chunks::<5>();
+        if !rest.is_empty() || entries.len() != Self::POSITIONS {
+            return None;
+        }
         let scores = entries
             .iter()
             .map(|&[a, b, c, d, distance]| (u32::from_be_bytes([a, b, c, d]), distance as i8))
             .collect();
-        (rest.is_empty() && entries.len() == Self::POSITIONS).then_some(Database { scores })
+        Some(Database { scores })
     }
 
     /// The score of a position with at most twelve discs, by looking ahead to the twelfth. `None` if the file lacks

@@ -68,7 +68,8 @@ impl Book {
         let mut rest = bytes.strip_prefix(MAGIC).ok_or(BookError::NotABook)?;
         let mut next = || read_varint(&mut rest).ok_or(BookError::Damaged);
         let count = next()?;
-        let mut entries = Vec::with_capacity(count.min(1 << 24) as usize);
+        // An entry takes a byte at least, whatever a damaged file says of their number.
+        let mut entries = Vec::with_capacity(count.min(bytes.len() as u64) as usize);
         let mut key: u64 = 0;
         for _ in 0..count {
             let code = next()?;

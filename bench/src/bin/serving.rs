@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! esper collect connect-four && esper train connect-four.parquet --out my-run
-//! cargo run --release -p esper-bench --bin act -- my-run connect-four.parquet --program target/release/esper
+//! cargo run --release -p esper-bench --bin serving -- my-run connect-four.parquet --program target/release/esper
 //! ```
 //!
 //! Observations are those of the data, in order; every place of a batch is an episode of its own. All on one thread.
