@@ -1,6 +1,6 @@
 //! `esper info`: what a data set holds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use esper_data::{Bar, Distribution, Field, FieldKind, Fields, Space, Tally, Word};
@@ -16,7 +16,8 @@ const BARS: usize = 10;
 #[derive(clap::Args)]
 #[command(after_help = "Example:  esper info connect-four.parquet")]
 pub(crate) struct Arguments {
-    /// A data set: a file that `esper collect` or `esper import` wrote, or a table whose columns are not in doubt
+    /// A data set: a file that `esper collect` or `esper import` wrote, what Minari, D4RL, d3rlpy, RLlib or RLDS wrote, or a table
+    /// whose columns are not in doubt
     data: PathBuf,
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             took,
         ),
         seed: metadata.seed,
-        bytes: std::fs::metadata(&arguments.data).map_or(0, |file| file.len()),
+        bytes: bytes_of(&arguments.data),
         observation_space: metadata.observation_space,
         action_space: metadata.action_space,
         fields: metadata.fields,
@@ -66,6 +67,16 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         histogram: esper_data::return_histogram(&data, BARS),
     };
     output.result(&info, || text(&info, &tally))
+}
+
+/// The bytes of a file, or of all files in a folder.
+fn bytes_of(path: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return std::fs::metadata(path).map_or(0, |file| file.len());
+    };
+    // What links lead to is not counted: they may lead around.
+    let is_own = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|of| !of.is_symlink());
+    entries.flatten().filter(is_own).map(|entry| bytes_of(&entry.path())).sum()
 }
 
 fn text(info: &Info, tally: &Tally) -> String {
@@ -82,8 +93,10 @@ fn text(info: &Info, tally: &Tally) -> String {
         (None, _) => "unknown".to_owned(),
     };
     text += &format!("  task         {made}\n");
-    text += &format!("  observation  {}\n", info.observation_space);
-    text += &format!("  action       {}\n", info.action_space);
+    for (name, space) in [("observation", &info.observation_space), ("action", &info.action_space)]
+    {
+        text += &format!("  {name:<12} {}\n", wrapped(&space.to_string(), 80, 15));
+    }
     text += &format!(
         "  episodes     {} in {} steps; {} terminated, {} truncated\n",
         count(summary.episodes),

@@ -25,7 +25,8 @@ use crate::progress::{TrainingLine, catch_interrupts};
     after_help = "Example:  esper train gambling.parquet --method esper --seed 1 --out my-run\n          esper eval my-run --targets=-5,-2.5,1"
 )]
 pub(crate) struct Arguments {
-    /// The data set, as `esper collect` and `esper import` write it, or a table whose columns are not in doubt
+    /// The data set, as `esper collect` and `esper import` write it; or what Minari, D4RL, d3rlpy, RLlib or RLDS wrote; or a table whose
+    /// columns are not in doubt
     data: PathBuf,
 
     #[arg(long, help = method_help(), value_parser = parse_method, default_value = "esper", value_name = "M")]
