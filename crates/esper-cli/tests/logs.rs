@@ -149,4 +149,11 @@ fn runs_of_the_same_data_are_compared() {
     refused(&esper(home, &["report", "one", "nowhere"]), 1, "there is no folder nowhere");
     let warned = page(&["few"], "few/report.html");
     assert!(warned.contains("To look at first") && warned.contains("only 60 episodes"));
+    // As a version left it that did not keep what the data says.
+    for name in ["data.json", "differences.json"] {
+        fs::remove_file(home.join("few").join(name)).unwrap();
+    }
+    let older = page(&["few"], "few/report.html");
+    assert!(older.contains("that return – on average") && older.contains("an older version"));
+    assert!(!older.contains("NaN"), "what is not known is no number");
 }

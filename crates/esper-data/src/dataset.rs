@@ -324,6 +324,35 @@ impl Dataset {
         self.columns.actions.with_rows(rows, width, see)
     }
 
+    /// Goes through rows of the observations, some at a time and in the order that is given, as
+    /// [`with_observations`](Dataset::with_observations) shows them: what is on disk is never in memory as a whole.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such row, or the disk that it is on cannot be read any more.
+    pub fn scan_observations(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        mut see: impl FnMut(CellsRef<'_>, &[usize]),
+    ) {
+        let width = self.metadata().observation_space.cells();
+        in_parts(rows, rows_at_once(width), |rows| self.with_observations(rows, &mut see));
+    }
+
+    /// Goes through rows of the actions, as [`scan_observations`](Dataset::scan_observations) does.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such row, or the disk that it is on cannot be read any more.
+    pub fn scan_actions(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        mut see: impl FnMut(CellsRef<'_>, &[usize]),
+    ) {
+        let width = self.metadata().action_space.cells();
+        in_parts(rows, rows_at_once(width), |rows| self.with_actions(rows, &mut see));
+    }
+
     /// What the cells of observations are stored as.
     pub fn observation_type(&self) -> CellType {
         self.columns.observations.cell_type()
@@ -332,6 +361,12 @@ impl Dataset {
     /// What the cells of actions are stored as.
     pub fn action_type(&self) -> CellType {
         self.columns.actions.cell_type()
+    }
+
+    /// Bytes of memory that observations and actions take: none where they are on disk. Of a view: those of the whole.
+    pub fn bytes_in_memory(&self) -> u64 {
+        let Columns { observations, actions, .. } = self.columns.as_ref();
+        observations.bytes_in_memory() + actions.bytes_in_memory()
     }
 
     /// Where columns are that are not in memory, and others of the same size belong; `None` where all are in memory.
@@ -376,6 +411,28 @@ impl Dataset {
     }
 }
 
+/// The most cells that are shown at once where all are gone through.
+const CELLS_AT_ONCE: usize = 1 << 20;
+
+/// The most rows.
+const ROWS_AT_ONCE: usize = 1 << 14;
+
+/// How many rows of so many cells are shown at once.
+pub(crate) fn rows_at_once(width: usize) -> usize {
+    (CELLS_AT_ONCE / width.max(1)).clamp(1, ROWS_AT_ONCE)
+}
+
+/// Hands on so many at a time.
+pub(crate) fn in_parts<T>(all: impl Iterator<Item = T>, most: usize, mut see: impl FnMut(&[T])) {
+    let mut all = all.peekable();
+    let mut some = Vec::new();
+    while all.peek().is_some() {
+        some.clear();
+        some.extend(all.by_ref().take(most));
+        see(&some);
+    }
+}
+
 /// Equal are the same metadata and the same episodes in the same order, wherever their rows are.
 impl PartialEq for Dataset {
     fn eq(&self, other: &Self) -> bool {
@@ -384,17 +441,15 @@ impl PartialEq for Dataset {
         }
         let (actions, observations) =
             (self.metadata().action_space.cells(), self.metadata().observation_space.cells());
-        let cells = |rows: Range<usize>, width: usize| rows.start * width..rows.end * width;
+        let (ours, theirs) = (&self.columns, &other.columns);
         let same_episode = |episode: usize| {
-            let (ours, theirs) = (self.episode_steps(episode), other.episode_steps(episode));
-            let seen = (self.episode_observations(episode), other.episode_observations(episode));
+            let steps = [self, other].map(|data| data.episode_steps(episode));
+            let seen = [self, other].map(|data| data.episode_observations(episode));
             self.end(episode) == other.end(episode)
                 && behaviour(self, episode) == behaviour(other, episode)
-                && self.rewards()[ours.clone()] == other.rewards()[theirs.clone()]
-                && self.actions().view().slice(cells(ours, actions))
-                    == other.actions().view().slice(cells(theirs, actions))
-                && self.observations().view().slice(cells(seen.0, observations))
-                    == other.observations().view().slice(cells(seen.1, observations))
+                && self.rewards()[steps[0].clone()] == other.rewards()[steps[1].clone()]
+                && ours.actions.is_same(&theirs.actions, steps, actions)
+                && ours.observations.is_same(&theirs.observations, seen, observations)
         };
         self.metadata() == other.metadata()
             && self.episodes == other.episodes

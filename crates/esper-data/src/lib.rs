@@ -40,7 +40,7 @@ pub use file::{
     panics_are_caught, read, read_file, read_header, read_on_disk, read_text, write_file,
     write_json,
 };
-pub use formats::{Known, read_known, write_minari};
+pub use formats::{Known, read_known, read_known_together, write_minari};
 pub use info::Info;
 pub use names::check_name;
 pub use numbers::Moments;

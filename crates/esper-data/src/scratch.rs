@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::cells::{CellType, Cells, CellsMut, CellsRef};
+use crate::dataset::{in_parts, rows_at_once};
 use crate::error::DataError;
 
 /// A folder that has room for columns.
@@ -281,6 +282,15 @@ impl Stored {
         }
     }
 
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes_in_memory(&self) -> u64 {
+        let cells = match self {
+            Stored::Memory(cells) => Some(cells),
+            Stored::Disk { whole, .. } => whole.get(),
+        };
+        cells.map_or(0, |cells| (cells.len() * bytes_of(cells.cell_type())) as u64)
+    }
+
     /// Shows some rows: cells, and where in them each row is.
     pub(crate) fn with_rows<R>(
         &self,
@@ -296,6 +306,22 @@ impl Stored {
                 see(gathered.view(), &every)
             }
         }
+    }
+
+    /// Whether rows that follow each other hold the same as some of another column.
+    pub(crate) fn is_same(&self, other: &Stored, rows: [Range<usize>; 2], width: usize) -> bool {
+        let [ours, theirs] = rows;
+        let mut is_same = ours.len() == theirs.len();
+        in_parts(ours.zip(theirs), rows_at_once(width), |pairs| {
+            let (ours, theirs): (Vec<usize>, Vec<usize>) = pairs.iter().copied().unzip();
+            let cells = |at: &[usize]| at[0] * width..(at[0] + at.len()) * width;
+            is_same = is_same
+                && self.with_rows(&ours, width, |ours, at| {
+                    let ours = ours.slice(cells(at));
+                    other.with_rows(&theirs, width, |theirs, at| ours == theirs.slice(cells(at)))
+                });
+        });
+        is_same
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::cells::Cells;
-use crate::dataset::{Dataset, Metadata};
+use crate::cells::CellsRef;
+use crate::dataset::{Dataset, Metadata, in_parts, rows_at_once};
 use crate::fields::{Field, FieldKind};
 use crate::space::Space;
 
@@ -109,13 +109,18 @@ impl Suspicions {
         }
         if let Space::Discrete { n } = metadata.action_space {
             self.taken.resize(n as usize, false);
-            data.step_rows().for_each(|row| self.taken[data.actions().category(row)] = true);
+            data.scan_actions(data.step_rows(), |cells, rows| {
+                rows.iter().for_each(|&row| self.taken[cells.category(row)] = true);
+            });
         }
         self.choices.add(data);
         self.add_constant(data);
-        let space = &metadata.observation_space;
-        self.observations.add(space, data.observations(), data.observation_rows());
-        self.actions.add(&metadata.action_space, data.actions(), data.step_rows());
+        if let Some(seen) = self.observations.begin(&metadata.observation_space) {
+            data.scan_observations(data.observation_rows(), |cells, rows| seen.add(cells, rows));
+        }
+        if let Some(done) = self.actions.begin(&metadata.action_space) {
+            data.scan_actions(data.step_rows(), |cells, rows| done.add(cells, rows));
+        }
     }
 
     fn add_length(&mut self, length: usize, cut: bool) {
@@ -131,19 +136,19 @@ impl Suspicions {
 
     fn add_constant(&mut self, data: &Dataset) {
         let width = data.metadata().observation_space.cells();
-        let cells = data.observations().view();
-        if self.constant.is_empty() {
-            let first = data.observation_rows().next();
-            let value = |cell: usize| first.map(|row| cells.number(row * width + cell));
-            self.constant = (0..width).map(value).collect();
-        }
-        for (cell, constant) in self.constant.iter_mut().enumerate() {
-            let Some(first) = *constant else { continue };
-            let is_same = |row: usize| cells.number(row * width + cell) == first;
-            if !data.observation_rows().all(is_same) {
-                *constant = None;
+        data.scan_observations(data.observation_rows(), |cells, rows| {
+            if self.constant.is_empty() {
+                let first = rows[0] * width;
+                self.constant = (first..first + width).map(|at| Some(cells.number(at))).collect();
             }
-        }
+            for (cell, constant) in self.constant.iter_mut().enumerate() {
+                let Some(first) = *constant else { continue };
+                let is_same = |row: &usize| cells.number(row * width + cell) == first;
+                if !rows.iter().all(is_same) {
+                    *constant = None;
+                }
+            }
+        });
     }
 
     /// What was found, in plain sentences.
@@ -272,19 +277,34 @@ impl Choices {
     }
 
     fn add(&mut self, data: &Dataset) {
+        if self.cells.is_empty() {
+            return;
+        }
         let width = data.metadata().observation_space.cells();
-        let seen = data.observations().view();
-        for episode in 0..data.episodes() {
-            let rows = data.episode_steps(episode).zip(data.episode_observations(episode));
-            for (step, row) in rows {
-                let action = data.actions().category(step);
-                let mut first = 0;
-                for &(cell, values) in &self.cells {
-                    let value = seen.number(row * width + cell) as usize;
-                    self.counts[(first + value.min(values - 1)) * self.actions + action] += 1;
-                    first += values;
-                }
-            }
+        // Of every episode as many observations as steps: what follows the last one is not acted on.
+        let rows = (0..data.episodes()).flat_map(|episode| {
+            data.episode_steps(episode).zip(data.episode_observations(episode))
+        });
+        in_parts(rows, rows_at_once(width), |rows| {
+            let (steps, rows): (Vec<usize>, Vec<usize>) = rows.iter().copied().unzip();
+            data.with_actions(&steps, |taken, steps| {
+                data.with_observations(&rows, |seen, rows| {
+                    let pairs = steps.iter().zip(rows);
+                    pairs.for_each(|(&step, &row)| {
+                        self.add_step(seen, row * width, taken.category(step))
+                    });
+                });
+            });
+        });
+    }
+
+    /// Counts an action where the cells of an observation begin.
+    fn add_step(&mut self, seen: CellsRef<'_>, at: usize, action: usize) {
+        let mut first = 0;
+        for &(cell, values) in &self.cells {
+            let value = seen.number(at + cell) as usize;
+            self.counts[(first + value.min(values - 1)) * self.actions + action] += 1;
+            first += values;
         }
     }
 
@@ -370,17 +390,24 @@ fn listed(words: impl ExactSizeIterator<Item = String>, between: &str) -> String
 }
 
 impl Outside {
-    fn add(&mut self, space: &Space, cells: &Cells, rows: impl Iterator<Item = usize>) {
-        let Space::Box { bounds: Some(bounds), .. } = space else { return };
-        let (cells, width) = (cells.view(), bounds.len());
-        let outside_in = |row: usize| {
+    /// Remembers the space; `None` where nothing can be outside of it.
+    fn begin(&mut self, space: &Space) -> Option<&mut Self> {
+        matches!(space, Space::Box { bounds: Some(_), .. }).then(|| {
+            self.space = Some(space.clone());
+            self
+        })
+    }
+
+    fn add(&mut self, cells: CellsRef<'_>, rows: &[usize]) {
+        let Some(Space::Box { bounds: Some(bounds), .. }) = &self.space else { return };
+        let width = bounds.len();
+        let outside_in = |row: &usize| {
             let is_outside = |&(cell, &[low, high]): &(usize, &[f32; 2])| {
                 !(low..=high).contains(&cells.number(row * width + cell))
             };
             bounds.iter().enumerate().filter(is_outside).count()
         };
-        self.cells += rows.map(outside_in).sum::<usize>();
-        self.space = Some(space.clone());
+        self.cells += rows.iter().map(outside_in).sum::<usize>();
     }
 
     fn found(&self, name: &str) -> Option<String> {

@@ -415,3 +415,26 @@ fn a_data_set_on_disk_is_the_same_as_in_memory() {
     assert!(esper_data::read_on_disk(&path, &scratch).is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
 }
+
+/// What is said of data on disk is what is said of it in memory, and nothing of it stays in memory: every kind of cell, more rows
+/// than are looked at at once, whole and as a view.
+#[test]
+fn data_on_disk_is_described_without_being_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let scratch = esper_data::Scratch::in_folder(folder.path());
+    for (at, (seen, done)) in spaces().into_iter().enumerate() {
+        let path = folder.path().join(format!("{at}.parquet"));
+        let data = random(seen, done, if at == 0 { 5_000 } else { 150 }, at as u64);
+        data.write(&path, false).unwrap();
+        let on_disk = esper_data::read_on_disk(&path, &scratch).unwrap();
+        let view = |data: &Dataset| data.select(&[7, 8, 100, 3]);
+        for (ours, theirs) in [(&data, &on_disk), (&view(&data), &view(&on_disk))] {
+            assert_eq!(ours, theirs);
+            assert_eq!(esper_data::Overview::of(ours, 0.9), esper_data::Overview::of(theirs, 0.9));
+            assert_eq!(esper_data::Checksums::of(ours), esper_data::Checksums::of(theirs));
+        }
+        assert_ne!(view(&on_disk), data.select(&[7, 8, 100, 4]));
+        assert_eq!(on_disk.bytes_in_memory(), 0);
+        assert!(data.bytes_in_memory() >= data.steps() as u64 * 2);
+    }
+}

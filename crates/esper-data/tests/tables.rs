@@ -736,3 +736,19 @@ fn damaged_files_do_not_panic() {
         }
     }
 }
+
+/// What counts the rows of an episode under a usual name orders them, wherever it stands and whatever is beside it.
+#[test]
+fn visits_days_and_rounds_are_times() {
+    for name in ["visit", "day", "round", "turn", "Timestamp", "time step"] {
+        let log = format!(
+            "patient,doctor,{name},age,treatment,outcome\np,A,2,50,rest,1\np,A,1,49,drug,\nq,B,1,9,rest,0\n"
+        );
+        let (_folder, paths) = files(&[("log.csv", log.as_bytes())]);
+        let survey = survey(&paths, &Mapping::default()).unwrap();
+        assert_eq!(survey.mapping().time.as_deref(), Some(name));
+        assert_eq!(survey.mapping().observation, ["doctor", "age"]);
+        let data = survey.dataset(go_on).unwrap();
+        assert_eq!(data.observations().view().number(1), 49.0, "{name}: the first visit first");
+    }
+}

@@ -168,3 +168,31 @@ fn shares_of_given_data_are_compared() {
     let steps: Vec<usize> = scaling.fractions.iter().map(|of| of.results.dataset.steps).collect();
     assert_eq!((steps, scaling.task), (vec![300, 600], None));
 }
+
+/// With a limit of memory runs go on one by one where two would not fit, data stays on disk, and results are the same.
+#[test]
+fn a_limit_of_memory_changes_no_result() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("offers.parquet");
+    log(600).write(&path, false).unwrap();
+    let run = |name: &str, limit: Option<u64>| {
+        let data = match limit {
+            Some(limit) => esper::memory::read_within(&path, limit, home.path()).unwrap(),
+            None => esper_data::read(&path).unwrap(),
+        };
+        let folder = home.path().join(name);
+        on(data.clone()).with_memory(limit).run(&folder, &Unobserved).unwrap();
+        let policy = |method: &str| {
+            fs::read(folder.join(format!("{method}-mlp-0/policy.safetensors"))).unwrap()
+        };
+        (["esper", "rvs", "bc"].map(policy), data)
+    };
+    let (expected, _) = run("free", None);
+    // Room for one run, and not for two.
+    let (found, data) = run("limited", Some(600_000_000));
+    assert!(expected == found && data.scratch().is_some() && data.bytes_in_memory() == 0);
+    let data = esper_data::read(&path).unwrap();
+    let refused = on(data).with_memory(Some(1 << 20)).run(&home.path().join("none"), &Unobserved);
+    assert!(refused.is_err_and(|error| error.to_string().contains("allow more memory")));
+    assert!(!home.path().join("none").exists(), "nothing is left of what is refused");
+}

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use esper_data::tables::is_native_file;
 use esper_data::{Dataset, Scratch};
 
 use crate::error::Error;
@@ -69,9 +70,14 @@ pub fn rows(matrices: u64, rows: u64, features: u64) -> u64 {
     matrices.saturating_mul(rows).saturating_mul(features).saturating_mul(BYTES)
 }
 
+/// What a training takes with everything else that any takes.
+pub(crate) fn with_anything(needed: u64) -> u64 {
+    needed.saturating_add(ANYWAY)
+}
+
 /// Refuses a training whose features take more than there is.
 pub(crate) fn check(widths: &Widths, needed: u64, limit: u64) -> Result<(), Error> {
-    let needed = needed.saturating_add(ANYWAY);
+    let needed = with_anything(needed);
     if needed <= limit {
         return Ok(());
     }
@@ -97,9 +103,14 @@ const BYTES_A_STEP: u64 = 36;
 /// Bytes of a step's clusters at most where sizes follow from the data.
 const CLUSTERS_A_STEP: u64 = 128;
 
-/// Refuses data whose steps are too many, even if what they hold stays on disk.
+/// What a training on so many steps takes, even if what they hold stays on disk.
+pub(crate) fn of_steps(data: &Dataset) -> u64 {
+    with_anything((data.rows() as u64).saturating_mul(BYTES_A_STEP))
+}
+
+/// Refuses data whose steps are too many.
 pub(crate) fn check_steps(data: &Dataset, limit: u64) -> Result<(), Error> {
-    let needed = (data.rows() as u64).saturating_mul(BYTES_A_STEP).saturating_add(ANYWAY);
+    let needed = of_steps(data);
     if needed <= limit {
         return Ok(());
     }
@@ -114,8 +125,15 @@ pub(crate) fn check_steps(data: &Dataset, limit: u64) -> Result<(), Error> {
 
 /// Reads a data set from a native file so that a training on it stays within a limit: as a whole where that fits with
 /// everything else that a training keeps, else with observations, actions and clusters on disk, in files without a name in a
-/// folder.
+/// folder. Files of other kinds are refused: they would be in memory as a whole before anything is known of them.
 pub fn read_within(path: &Path, limit: u64, folder: &Path) -> Result<Dataset, Error> {
+    if !is_native_file(path)? {
+        let path = path.display();
+        return Err(Error::Unsuitable(format!(
+            "{path} is no data set of esper's own kind, and only those can stay on disk while they are learned from: import it \
+             first, `esper import {path} --out DATA.parquet`, or set no limit of memory"
+        )));
+    }
     let header = esper_data::read_header(path)?;
     let steps = header.steps as u64;
     // While it is read, it is there twice.

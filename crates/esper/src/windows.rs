@@ -31,6 +31,12 @@ pub(crate) fn most_steps(hidden: usize) -> usize {
     (MOST_NUMBERS / hidden).max(1)
 }
 
+/// The most steps of a batch that a limit of memory allows.
+pub(crate) fn steps_within(bytes: u64, hidden: usize) -> usize {
+    let row = (NUMBERS_KEPT * hidden * size_of::<f32>()) as u64;
+    usize::try_from(bytes / SHARE_OF_A_STEP / row).unwrap_or(usize::MAX).max(1)
+}
+
 /// How episodes of a data set are taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Windows {
@@ -44,11 +50,7 @@ impl Windows {
     /// Windows of so many steps, for networks of a hidden width. Where memory is limited, so are batches of short episodes.
     pub(crate) fn of(context: &Context<'_>, length: usize, hidden: usize) -> Self {
         let long = (context.data.longest() > length).then(|| most_steps(hidden));
-        let within = |bytes: u64| {
-            let row = (NUMBERS_KEPT * hidden * size_of::<f32>()) as u64;
-            usize::try_from(bytes / SHARE_OF_A_STEP / row).unwrap_or(usize::MAX).max(1)
-        };
-        let limited = context.memory.map(within);
+        let limited = context.memory.map(|bytes| steps_within(bytes, hidden));
         Windows { length, most: long.into_iter().chain(limited).min() }
     }
 

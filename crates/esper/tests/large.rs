@@ -44,6 +44,9 @@ const TINY: [&str; 9] = [
     "mlp.steps=10",
 ];
 
+/// A row of 512 hidden numbers takes 92,160 bytes: a fourth of 560 MB holds 1,519 rows, and 400 episodes of 4 steps have 1,600.
+const LIMITED: [&str; 3] = ["cluster.hidden=512", "cluster.batch=400", "cluster.steps=1"];
+
 /// The most memory that this process has taken, in bytes.
 #[cfg(target_os = "linux")]
 fn most_memory() -> u64 {
@@ -119,11 +122,19 @@ fn data_on_disk_gives_the_same_bytes() {
             let path = folder.path().join(format!("{method}-{name}"));
             let id = DataId::of(data);
             plan.train_in(&path, data, &id, RunOptions::default(), &Unwatched).unwrap();
-            let files = ["policy.safetensors", "labels.parquet", "labelled.json", "manifest.json"];
+            let files = [
+                "policy.safetensors",
+                "data.json",
+                "differences.json",
+                "labels.parquet",
+                "labelled.json",
+                "manifest.json",
+            ];
             files.map(|file| std::fs::read(path.join(file)).unwrap_or_default())
         };
         let (expected, found) = (train(&whole, "memory"), train(&on_disk, "disk"));
-        assert!(!expected[0].is_empty() && expected == found, "{method}");
+        assert!(expected[..3].iter().all(|file| !file.is_empty()) && expected == found, "{method}");
+        assert_eq!(on_disk.bytes_in_memory(), 0, "{method} loads what is on disk");
     }
 }
 
@@ -143,6 +154,30 @@ fn a_limit_decides_where_data_is() {
     }
     let refused = plan(&TINY).with_memory(Some(100 << 20)).check(&data).unwrap_err().to_string();
     assert!(refused.contains("3,096 steps") && refused.contains("more memory"), "{refused}");
+}
+
+/// A limit that makes batches smaller is part of what a run is; one that does not, is none of it.
+#[test]
+fn a_run_is_gone_on_with_under_the_limit_that_shaped_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = with_a_long_one(4);
+    let train = |name: &str, limited: bool, memory: Option<u64>, resume: bool| {
+        let settings = [&TINY[..], if limited { &LIMITED[..] } else { &[] }].concat();
+        let plan = plan(&settings).with_memory(memory);
+        let options = RunOptions { resume, ..RunOptions::default() };
+        plan.train_in(&folder.path().join(name), &data, &DataId::of(&data), options, &Unwatched)
+            .map(|(folder, _)| folder.manifest().unwrap().memory)
+            .map_err(|error| error.to_string())
+    };
+    let limit = Some(560_000_000);
+    assert_eq!(train("small", true, limit, false), Ok(limit));
+    assert_eq!(train("small", true, limit, true), Ok(limit));
+    for other in [None, Some(570_000_000)] {
+        let refused = train("small", true, other, true).unwrap_err();
+        assert!(refused.contains("another limit of memory"), "{refused}");
+    }
+    assert_eq!(train("ample", false, limit, false), Ok(None));
+    assert_eq!(train("ample", false, None, true), Ok(None));
 }
 
 /// 65,536 categories in each of 1,000 cells are 65 million features: refused with that number, before there is a folder.

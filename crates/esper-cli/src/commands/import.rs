@@ -1,4 +1,4 @@
-//! `esper import`: from a table of decisions to a data set.
+//! `esper import`: from a table of decisions, or another tool's data set, to a data set.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -7,7 +7,9 @@ use clap::ValueEnum;
 use esper_data::tables::{
     ColumnReport, Mapping, RewardPer, Survey, Table, available_memory, is_native_file,
 };
-use esper_data::{DataError, Fields, Space, Suspicions, Tally};
+use esper_data::{
+    DataError, Fields, Known, Space, Suspicions, Tally, read_known_together, suspicions,
+};
 use esper_eval::text::count;
 use serde::Serialize;
 
@@ -17,10 +19,11 @@ use crate::progress::{Progress, catch_interrupts, go_on};
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:  esper import visits.csv --episode patient --action treatment --out visits.parquet\n          esper import visits.csv --dry-run > map.toml     (edit it, then)\n          esper import visits.csv --map map.toml --out visits.parquet"
+    after_help = "Example:  esper import visits.csv --episode patient --action treatment --out visits.parquet\n          esper import visits.csv --dry-run > map.toml     (edit it, then)\n          esper import visits.csv --map map.toml --out visits.parquet\n          esper import hopper-medium-v2.hdf5 --out hopper.parquet"
 )]
 pub(crate) struct Arguments {
-    /// CSV, JSON lines or Parquet files, or folders of part files; several are one data set
+    /// CSV, JSON lines or Parquet files, or folders of part files; or what Minari, D4RL, d3rlpy, RLlib or RLDS wrote, which needs
+    /// no options. Several are one data set
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<PathBuf>,
 
@@ -106,6 +109,18 @@ struct Imported<'a> {
     reading: Reading<'a>,
 }
 
+/// What `--json` prints of another tool's data set.
+#[derive(Serialize)]
+struct Taken<'a> {
+    #[serde(flatten)]
+    summary: Summary,
+    observation_space: &'a Space,
+    action_space: &'a Space,
+    fields: &'a Fields,
+    format: &'static str,
+    notes: &'a [String],
+}
+
 /// How a table was understood.
 #[derive(Serialize)]
 struct Reading<'a> {
@@ -152,6 +167,27 @@ impl Arguments {
     }
 }
 
+impl Arguments {
+    /// An option that only means something of a table, if there is one.
+    fn of_tables(&self) -> Option<&'static str> {
+        let said = [
+            ("--map", self.map.is_some()),
+            ("--episode", self.episode.is_some()),
+            ("--time", self.time.is_some()),
+            ("--observation", !self.observation.is_empty()),
+            ("--action", !self.action.is_empty()),
+            ("--reward", self.reward.is_some()),
+            ("--reward-per", self.reward_per.is_some()),
+            ("--end", self.end.is_some()),
+            ("--cut", self.cut.is_some()),
+            ("--behaviour", self.behaviour.is_some()),
+            ("--ignore", !self.ignore.is_empty()),
+            ("--memory", self.memory.is_some()),
+        ];
+        said.iter().find(|(_, is_said)| *is_said).map(|(name, _)| *name)
+    }
+}
+
 /// What went wrong, as the program says it.
 fn failure(error: DataError) -> Failure {
     match error {
@@ -171,6 +207,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
                 "{path} is a data set already and needs no import: esper info {path}"
             )));
         }
+    }
+    if let Some(known) = read_known_together(&arguments.sources).map_err(failure)? {
+        return take(arguments, &known, started, output);
     }
     catch_interrupts();
     let table = Table::open(&arguments.sources).map_err(failure)?;
@@ -198,6 +237,60 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     print(&survey, path, &tally, suspicions.found(), started, output)
 }
 
+/// Another tool's data set: it says itself what is what.
+fn take(
+    arguments: &Arguments,
+    known: &Known,
+    started: Instant,
+    output: &Output,
+) -> Result<(), Failure> {
+    let Known { data, format, notes, .. } = known;
+    if let Some(option) = arguments.of_tables() {
+        let path = arguments.sources[0].display();
+        return Err(Failure::misuse(format!(
+            "{option} is for tables, and {path} is {format}: leave it out"
+        )));
+    }
+    let path = match &arguments.out {
+        Some(path) if !arguments.dry_run => {
+            data.write(path, arguments.force).map_err(failure)?;
+            path
+        }
+        _ => &arguments.sources[0],
+    };
+    let (metadata, tally) = (data.metadata(), Tally::of(data));
+    let taken = Taken {
+        summary: Summary::new(path, metadata, &tally, suspicions(data), started.elapsed()),
+        observation_space: &metadata.observation_space,
+        action_space: &metadata.action_space,
+        fields: &metadata.fields,
+        format,
+        notes,
+    };
+    output.result(&taken, || {
+        let summary = &taken.summary;
+        let mut text = match arguments.dry_run {
+            true => format!("{}, not written: a dry run\n\n", summary.path),
+            false => format!("{} in {:.1} s\n\n", summary.path, summary.seconds),
+        };
+        text += &format!("  {format}\n");
+        text +=
+            &format!("  observation  {}\n", wrapped(&taken.observation_space.to_string(), 80, 15));
+        text += &format!("  action       {}\n", wrapped(&taken.action_space.to_string(), 80, 15));
+        text += &format!("\n{}", behaviour_table(&tally));
+        text + &notes_text(notes) + &warnings_text(&summary.warnings)
+    })
+}
+
+/// How something was read, in lines; nothing if nothing is to be said of it.
+fn notes_text(notes: &[String]) -> String {
+    let lines = notes.iter().map(|note| format!("  - {}\n", wrapped(note, 80, 4)));
+    match notes {
+        [] => String::new(),
+        _ => format!("\n  how it was read\n{}", lines.collect::<String>()),
+    }
+}
+
 fn print(
     survey: &Survey,
     path: &Path,
@@ -219,8 +312,7 @@ fn print(
         let mut text = format!("{} in {:.1} s\n\n", summary.path, summary.seconds);
         text += &columns_text(survey.columns(), "  ");
         text += &format!("\n{}", behaviour_table(tally));
-        let lines = survey.notes().iter().map(|note| format!("  - {}\n", wrapped(note, 80, 4)));
-        text += &format!("\n  how it was read\n{}", lines.collect::<String>());
+        text += &notes_text(survey.notes());
         text + &warnings_text(&summary.warnings)
     })
 }

@@ -1,6 +1,6 @@
 //! `esper info`: what a data set holds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use esper_data::{Bar, Distribution, Field, FieldKind, Fields, Info, Tally, Word};
@@ -13,7 +13,8 @@ use crate::output::{Failure, Output, wrapped};
 #[derive(clap::Args)]
 #[command(after_help = "Example:  esper info connect-four.parquet")]
 pub(crate) struct Arguments {
-    /// A data set: a file that `esper collect` or `esper import` wrote, or a table whose columns are not in doubt
+    /// A data set: a file that `esper collect` or `esper import` wrote, what Minari, D4RL, d3rlpy, RLlib or RLDS wrote, or a table
+    /// whose columns are not in doubt
     data: PathBuf,
 }
 
@@ -33,10 +34,20 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let info = FileInfo {
         path: arguments.data.display().to_string(),
         seconds: started.elapsed().as_secs_f64(),
-        bytes: std::fs::metadata(&arguments.data).map_or(0, |file| file.len()),
+        bytes: bytes_of(&arguments.data),
         info: Info::of(&data),
     };
     output.result(&info, || text(&info, &Tally::of(&data)))
+}
+
+/// The bytes of a file, or of all files in a folder.
+fn bytes_of(path: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return std::fs::metadata(path).map_or(0, |file| file.len());
+    };
+    // What links lead to is not counted: they may lead around.
+    let is_own = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|of| !of.is_symlink());
+    entries.flatten().filter(is_own).map(|entry| bytes_of(&entry.path())).sum()
 }
 
 fn text(file: &FileInfo, tally: &Tally) -> String {
@@ -49,8 +60,10 @@ fn text(file: &FileInfo, tally: &Tally) -> String {
         (None, _) => "unknown".to_owned(),
     };
     text += &format!("  task         {made}\n");
-    text += &format!("  observation  {}\n", info.observation_space);
-    text += &format!("  action       {}\n", info.action_space);
+    for (name, space) in [("observation", &info.observation_space), ("action", &info.action_space)]
+    {
+        text += &format!("  {name:<12} {}\n", wrapped(&space.to_string(), 80, 15));
+    }
     text += &format!(
         "  episodes     {} in {} steps; {} terminated, {} truncated\n",
         count(info.episodes),

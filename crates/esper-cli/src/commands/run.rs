@@ -1,6 +1,6 @@
 //! `esper run`: the whole of it on a task or on data, for several methods and seeds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use esper_eval::text::{count, percent};
@@ -15,7 +15,7 @@ use super::parse::{
 };
 use super::promises::promises_text;
 use super::settings::{Settings, replays};
-use super::summary::open_data;
+use super::summary::open_data_within;
 use crate::output::{Failure, Output, Paint, failure, report_failure, table};
 use crate::progress::{Board, catch_interrupts, duration};
 
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         Some(_) => "go on with the same command and --resume".to_owned(),
         None => format!("go on with the same command and --out {} --resume", folder.display()),
     };
-    let experiment = experiment(arguments, output)?;
+    let experiment = experiment(arguments, &folder, output)?;
     catch_interrupts();
     let board = Board::new(output);
     let scaling = experiment.run_shares(&folder, &board);
@@ -112,12 +112,18 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
 }
 
 /// What was asked for, as an experiment.
-fn experiment(arguments: &Arguments, output: &Output) -> Result<Experiment, Failure> {
+fn experiment(
+    arguments: &Arguments,
+    folder: &Path,
+    output: &Output,
+) -> Result<Experiment, Failure> {
     let settings = &arguments.settings;
     let document = settings.document()?;
     let experiment = match &arguments.source {
         Source::Task(task) => Experiment::new(task),
-        Source::Data(path) => Experiment::on(open_data(path, output)?, path),
+        Source::Data(path) => {
+            Experiment::on(open_data_within(path, settings.memory, folder, output)?, path)
+        }
     };
     let build = || {
         let mut experiment = experiment

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use esper::memory::read_within;
 use esper_data::tables::open_with_notes;
 use esper_data::{BehaviourSummary, Dataset, Metadata, Tally};
 use esper_eval::text::count;
 use serde::Serialize;
 
-use crate::output::{Failure, Output, table, wrapped};
+use crate::output::{Failure, Output, failure, table, wrapped};
 
 /// The JSON that the two share.
 #[derive(Serialize)]
@@ -52,6 +53,20 @@ pub(crate) fn open_data(path: &Path, output: &Output) -> Result<Dataset, Failure
     let (data, notes) = open_with_notes(path).map_err(Failure::error)?;
     notes.iter().for_each(|note| output.note(note));
     Ok(data)
+}
+
+/// The same within a limit of memory, if there is one: what is larger stays on disk, in files without a name in a folder or
+/// beside it.
+pub(crate) fn open_data_within(
+    path: &Path,
+    memory: Option<u64>,
+    folder: &Path,
+    output: &Output,
+) -> Result<Dataset, Failure> {
+    match memory {
+        Some(limit) => read_within(path, limit, folder).map_err(|error| failure(error, "")),
+        None => open_data(path, output),
+    }
 }
 
 /// What looks suspicious, in lines of at most 80 columns; nothing if nothing does.

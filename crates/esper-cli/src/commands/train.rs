@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use esper::Registry;
 use esper::condition::Promise;
-use esper::memory::read_within;
 use esper::methods::labels::FromFile;
 use esper::methods::{Findings, Method};
 use esper::run::{DataId, Plan, RunOptions, Summary};
@@ -17,7 +16,7 @@ use serde::Serialize;
 
 use super::parse::{method_help, parse_method};
 use super::settings::Settings;
-use super::summary::{open_data, warnings_text};
+use super::summary::{open_data_within, warnings_text};
 use crate::output::{Failure, Output, failure, table, wrapped};
 use crate::progress::{TrainingLine, catch_interrupts};
 
@@ -26,7 +25,8 @@ use crate::progress::{TrainingLine, catch_interrupts};
     after_help = "Example:  esper train gambling.parquet --method esper --seed 1 --out my-run\n          esper eval my-run --targets=-5,-2.5,1"
 )]
 pub(crate) struct Arguments {
-    /// The data set, as `esper collect` and `esper import` write it, or a table whose columns are not in doubt
+    /// The data set, as `esper collect` and `esper import` write it; or what Minari, D4RL, d3rlpy, RLlib or RLDS wrote; or a table whose
+    /// columns are not in doubt
     data: PathBuf,
 
     #[arg(long, help = method_help(), value_parser = parse_method, default_value = "esper", value_name = "M")]
@@ -67,13 +67,8 @@ struct Trained {
 
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let Arguments { settings, seed, .. } = arguments;
-    let data = match settings.memory {
-        Some(limit) => {
-            let beside = arguments.out.as_deref().unwrap_or(Path::new("."));
-            read_within(&arguments.data, limit, beside).map_err(|error| failure(error, ""))?
-        }
-        None => open_data(&arguments.data, output)?,
-    };
+    let beside = arguments.out.as_deref().unwrap_or(Path::new("."));
+    let data = open_data_within(&arguments.data, settings.memory, beside, output)?;
     let id = DataId::of(&data);
     let registry = Registry::default();
     let method: Arc<dyn Method> = match &arguments.labels {

@@ -1,7 +1,5 @@
 //! Checksums of the contents, so that damage that still decodes is noticed.
 
-use std::ops::Range;
-
 use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
 
@@ -49,18 +47,14 @@ impl RunningChecksums {
         let Metadata { observation_space, action_space, .. } = part.metadata();
         let (seen, done) = (observation_space.cells(), action_space.cells());
         for (steps, observations) in part.pieces() {
-            for rows in chunks(observations) {
-                part.with_observations(&rows, |cells, rows| {
-                    let range = rows[0] * seen..(rows[0] + rows.len()) * seen;
-                    add_cells(&mut self.observations, cells.slice(range));
-                });
-            }
-            for rows in chunks(steps.clone()) {
-                part.with_actions(&rows, |cells, rows| {
-                    let range = rows[0] * done..(rows[0] + rows.len()) * done;
-                    add_cells(&mut self.actions, cells.slice(range));
-                });
-            }
+            part.scan_observations(observations, |cells, rows| {
+                let range = rows[0] * seen..(rows[0] + rows.len()) * seen;
+                add_cells(&mut self.observations, cells.slice(range));
+            });
+            part.scan_actions(steps.clone(), |cells, rows| {
+                let range = rows[0] * done..(rows[0] + rows.len()) * done;
+                add_cells(&mut self.actions, cells.slice(range));
+            });
             add_cells(&mut self.rewards, CellsRef::Float(&part.rewards()[steps]));
         }
     }
@@ -74,15 +68,6 @@ impl RunningChecksums {
         }
     }
 }
-
-/// Rows that follow each other, some at a time: they may be on disk.
-fn chunks(rows: Range<usize>) -> impl Iterator<Item = Vec<usize>> {
-    let end = rows.end;
-    rows.step_by(ROWS_AT_ONCE).map(move |start| (start..(start + ROWS_AT_ONCE).min(end)).collect())
-}
-
-/// Rows that are added at once.
-const ROWS_AT_ONCE: usize = 1 << 14;
 
 fn add_cells(hasher: &mut Hasher, cells: CellsRef<'_>) {
     fn add<T: Copy, const N: usize>(hasher: &mut Hasher, values: &[T], bytes: fn(T) -> [u8; N]) {

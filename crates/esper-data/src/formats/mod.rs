@@ -19,6 +19,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::builder::DatasetBuilder;
 use crate::dataset::Dataset;
 use crate::error::DataError;
 use crate::file::guarded;
@@ -52,6 +53,41 @@ pub struct Known {
 pub fn read_known(path: &Path) -> Result<Option<Known>, DataError> {
     let damaged = || problem(path, "it is damaged: its parts contradict each other".to_owned());
     guarded(|| recognise(path).map_err(|error| error.in_file(path)), damaged)
+}
+
+/// The same of several sources, which become one data set: all of one format, with the same spaces. `None` where the first is of
+/// none of these formats.
+pub fn read_known_together(paths: &[PathBuf]) -> Result<Option<Known>, DataError> {
+    let [first, rest @ ..] = paths else { return Ok(None) };
+    let Some(known) = read_known(first)? else { return Ok(None) };
+    if rest.is_empty() {
+        return Ok(Some(known));
+    }
+    let Known { data, format, mut notes } = known;
+    let metadata = data.metadata().clone();
+    let mut all = DatasetBuilder::new(metadata.clone());
+    all.extend(&data)?;
+    for path in rest {
+        let other = match read_known(path)? {
+            Some(other) if other.format == format => other,
+            other => {
+                let found = other.map_or("a table", |other| other.format);
+                let first = first.display();
+                let told = format!("{found}, and {first} is {format}: import them one by one");
+                return Err(problem(path, told));
+            }
+        };
+        all.extend(&other.data).map_err(|error| error.in_file(path))?;
+        if other.data.metadata().fields != metadata.fields {
+            let first = first.display();
+            let told = format!("its parts have other names than those of {first}");
+            return Err(problem(path, told));
+        }
+        let new: Vec<String> =
+            other.notes.into_iter().filter(|note| !notes.contains(note)).collect();
+        notes.extend(new);
+    }
+    Ok(Some(Known { data: all.build()?, format, notes }))
 }
 
 fn recognise(path: &Path) -> Result<Option<Known>, DataError> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::csv::quoted;
 use super::mapping::{Mapping, RewardPer};
-use super::survey::raw_fields;
+use super::plan::raw_fields;
 use super::value::format_date;
 use crate::cells::CellsRef;
 use crate::dataset::Dataset;

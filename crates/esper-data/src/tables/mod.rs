@@ -34,6 +34,7 @@ mod mapping;
 mod memory;
 mod open;
 mod parquet;
+mod plan;
 mod roles;
 mod rows;
 mod sniff;

@@ -1,7 +1,8 @@
 //! The second pass: rows as cells, and their places in the episodes they belong to.
 
 use super::chunks::Chunk;
-use super::survey::{Plan, Slots, Survey, TimeKind, reward};
+use super::plan::{Plan, TimeKind};
+use super::survey::{Slots, Survey, reward};
 use super::value::{Look, Value};
 use crate::cells::Cells;
 use crate::error::DataError;

@@ -101,6 +101,10 @@ pub(super) fn format(path: &Path) -> Result<Format, DataError> {
         [0x89, b'H', b'D', b'F', ..] => {
             return Err(refused(path, "is an HDF5 file of none of the layouts that are known"));
         }
+        _ if ["h5", "hdf5", "hdf"].contains(&ending.as_str()) => {
+            let problem = "is not an HDF5 file, as its name has it: it may be a page or a pointer that was downloaded in its place";
+            return Err(refused(path, problem));
+        }
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
             return Err(refused(path, "is a text in UTF-16; save it as UTF-8"));
         }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use super::plan::Plan;
 use super::rows::Rows;
-use super::survey::Plan;
 use crate::cells::{Cells, CellsRef};
 use crate::error::DataError;
 

@@ -85,16 +85,17 @@ impl Resolved<'_> {
             .into_iter()
             .map(|fraction| self.part(folder, &data, fraction))
             .collect::<Result<_, _>>()?;
-        let entries: Vec<Entry<'_>> = parts.iter().flat_map(|part| self.entries(part)).collect();
-        let check = |entry: &Entry<'_>| entry.plan.check(&entry.part.data);
-        if let Err(error) = entries.iter().try_for_each(check) {
-            // Nothing can come of this folder; one that was there before is not ours to remove.
-            if new {
-                let _ = fs::remove_dir_all(folder);
-            }
-            return Err(error.into());
+        let mut entries: Vec<Entry<'_>> =
+            parts.iter().flat_map(|part| self.entries(part)).collect();
+        let beside = self.share_memory(&data, &mut entries).and_then(|beside| {
+            entries.iter().try_for_each(|entry| entry.plan.check(&entry.part.data))?;
+            Ok(beside)
+        });
+        // Nothing can come of this folder; one that was there before is not ours to remove.
+        if new && beside.is_err() {
+            let _ = fs::remove_dir_all(folder);
         }
-        let mut runs = self.work(&entries, observer)?.into_iter();
+        let mut runs = self.work(&entries, beside?, observer)?.into_iter();
         let mut scaling = Scaling {
             task: self.task_name(),
             preset: self.asked.preset.name().to_owned(),
@@ -194,9 +195,6 @@ impl Resolved<'_> {
     /// What is to be done on a part.
     fn entries<'a>(&self, part: &'a Part) -> Vec<Entry<'a>> {
         let Experiment { policy, device, prefix, seeds, first_seed, .. } = self.asked;
-        // Runs go on side by side: each has its share.
-        let beside = rayon::current_num_threads().min(self.methods.len() * *seeds as usize).max(1);
-        let memory = self.asked.memory.map(|memory| memory / beside as u64);
         let share = match self.fractions {
             Some(_) => format!("{} of the data, ", percent(part.fraction)),
             None => String::new(),
@@ -205,7 +203,7 @@ impl Resolved<'_> {
             let plan = Plan::of(method.clone(), policy.clone(), self.config.clone())
                 .with_seed(seed)
                 .with_device(device.clone())
-                .with_memory(memory);
+                .with_memory(self.asked.memory);
             let name = plan.about().name;
             Entry {
                 path: part.folder.join(run_name(&name, plan.policy_name(), seed)),
@@ -218,18 +216,35 @@ impl Resolved<'_> {
         self.methods.iter().flat_map(of_seeds).collect()
     }
 
-    /// Trains and evaluates every entry, as many side by side as there are threads: small networks gain little from
-    /// several.
+    /// How many runs may go on side by side, each with its share of the memory that is allowed. That share decides how large
+    /// batches are, so it follows from the limit, the data and what is asked for, and not from how many threads there are.
+    fn share_memory(&self, data: &Dataset, entries: &mut [Entry<'_>]) -> Result<usize, EvalError> {
+        let Some(limit) = self.asked.memory else { return Ok(entries.len()) };
+        let mut most = 1;
+        for entry in &*entries {
+            most = most.max(entry.plan.least_memory(&entry.part.data)?);
+        }
+        let left = limit.saturating_sub(data.bytes_in_memory());
+        let beside = usize::try_from(left / most).unwrap_or(usize::MAX).clamp(1, entries.len());
+        for entry in entries {
+            entry.plan.memory = Some(left / beside as u64);
+        }
+        Ok(beside)
+    }
+
+    /// Trains and evaluates every entry, as many side by side as there are threads and memory allows: small networks gain
+    /// little from several.
     fn work(
         &self,
         entries: &[Entry<'_>],
+        beside: usize,
         observer: &dyn Observer,
     ) -> Result<Vec<RunResults>, EvalError> {
         let planned: Vec<PlannedRun> =
             entries.iter().map(|entry| entry.planned(self.world.is_some())).collect();
         observer.planned(&planned);
         let threads = rayon::current_num_threads();
-        let workers = threads.min(entries.len());
+        let workers = threads.min(beside);
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let stop = || observer.stop() || failed.load(Ordering::Relaxed);
         let done: Mutex<Vec<Option<Result<RunResults, EvalError>>>> =

@@ -120,14 +120,19 @@ fn claims(report: &Report, page: &mut String) {
     );
 }
 
+/// Said of single runs that know nothing of their data.
+const OLDER: &str = "<p class=\"soft\">Trained by an older version, which did not keep what the data says by itself: who acted how well \
+     and what would be done differently is not known here. Train again to see it.</p>";
+
 fn comparison(compared: &Compared, at: usize, page: &mut String) {
     let results = &compared.results;
     let _ = write!(page, "<h2 id=\"comparison-{at}\">{}</h2>", escape(&heading(compared)));
+    let mean = results.dataset.mean_return;
     let mut about = format!(
         "{} steps of data in {} episodes that return {} on average; {}",
         count(results.dataset.steps),
         count(results.dataset.episodes),
-        number(results.dataset.mean_return),
+        if mean.is_finite() { number(mean) } else { "–".to_owned() },
         plural(results.seeds, "seed"),
     );
     if !results.preset.is_empty() {
@@ -137,6 +142,9 @@ fn comparison(compared: &Compared, at: usize, page: &mut String) {
         let _ = write!(about, ", {} episodes with each target", count(comparison.episodes));
     }
     let _ = write!(page, "<p>{}.</p>", escape(&about));
+    if compared.comparison.is_none() && results.dataset.overview.is_none() {
+        *page += OLDER;
+    }
     if compared.is_of_logs() {
         logs::sections(compared, page);
     }

@@ -1,6 +1,6 @@
 //! Columns of what is seen, each cut into groups that a person can name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use esper_data::{Dataset, Field, FieldKind, SECONDS_OF_A_DAY};
 
@@ -18,6 +18,9 @@ pub(super) struct Column {
 
 /// The most columns that are looked at.
 const MOST_COLUMNS: usize = 256;
+
+/// Columns whose numbers are in memory at once.
+const COLUMNS_AT_ONCE: usize = 32;
 
 /// Numbers with so many values at most are taken one by one.
 const FEW_VALUES: usize = 8;
@@ -48,10 +51,6 @@ pub(super) fn columns(data: &Dataset, rows: &StepRows) -> Vec<Column> {
     let metadata = data.metadata();
     let space = &metadata.observation_space;
     let (fields, limits, width) = (&metadata.fields.observation, space.categories(), space.cells());
-    let cells = data.observations().view();
-    let numbers = |cell: usize| -> Vec<f32> {
-        rows.observations.iter().map(|&row| cells.number(row * width + cell)).collect()
-    };
     let is_indicator = |field: &Field| matches!(field.kind, FieldKind::Missing);
     let twin = |cell: usize| {
         let field = fields.get(cell).filter(|field| !is_indicator(field))?;
@@ -59,22 +58,34 @@ pub(super) fn columns(data: &Dataset, rows: &StepRows) -> Vec<Column> {
     };
     // Indicators of missing values are told with their numbers.
     let is_told = |cell: &usize| fields.get(*cell).is_none_or(|field| !is_indicator(field));
-    let column = |cell: usize| {
+    let column = |cell: usize, numbers: &mut HashMap<usize, Vec<f32>>| {
         let field = fields.get(cell);
         let name = match field {
             Some(field) => field.name.clone(),
             None if width == 1 => "the state".to_owned(),
             None => format!("cell {cell}"),
         };
-        let values = numbers(cell);
+        let values = numbers.remove(&cell).unwrap_or_default();
+        let missing = twin(cell).and_then(|twin| numbers.remove(&twin)).unwrap_or_default();
         let column = match limits[cell] {
             Some(_) => categories(&name, field, &values),
-            None => ranges(&name, field, &values, &twin(cell).map(numbers).unwrap_or_default()),
+            None => ranges(&name, field, &values, &missing),
         };
         column.filter(|column| column.groups.len() > 1)
     };
-    let mut all: Vec<Column> =
-        (0..width).filter(is_told).take(MOST_COLUMNS).filter_map(column).collect();
+    let told: Vec<usize> = (0..width).filter(is_told).take(MOST_COLUMNS).collect();
+    let mut all: Vec<Column> = Vec::new();
+    for some in told.chunks(COLUMNS_AT_ONCE) {
+        let twins = some.iter().filter_map(|&cell| twin(cell));
+        let cells = some.iter().copied().chain(twins);
+        let mut numbers: HashMap<usize, Vec<f32>> = cells.map(|cell| (cell, Vec::new())).collect();
+        data.scan_observations(rows.observations.iter().copied(), |seen, rows| {
+            for (cell, numbers) in &mut numbers {
+                numbers.extend(rows.iter().map(|row| seen.number(row * width + cell)));
+            }
+        });
+        all.extend(some.iter().filter_map(|&cell| column(cell, &mut numbers)));
+    }
     let times: Vec<f32> = rows.times.iter().map(|&time| time as f32).collect();
     all.extend(ranges("step of the episode", None, &times, &[]).filter(|of| of.groups.len() > 1));
     // Where nothing tells steps apart they are one group.

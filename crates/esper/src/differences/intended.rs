@@ -93,12 +93,15 @@ fn drawn(
         let places: Vec<usize> =
             (0..episodes.len()).filter(|&place| data.length(episodes[place]) > time).collect();
         observations.clear();
-        for &episode in episodes {
+        // Those whose episode is over are shown its end, and not asked.
+        let shown = episodes.iter().map(|&episode| {
             let rows = data.episode_observations(episode);
-            // Those whose episode is over are shown its end, and not asked.
-            let row = (rows.start + time).min(rows.end - 1);
-            observations.extend_from(data.observations().view(), row * width..(row + 1) * width);
-        }
+            (rows.start + time).min(rows.end - 1)
+        });
+        data.scan_observations(shown, |cells, rows| {
+            rows.iter()
+                .for_each(|row| observations.extend_from(cells, row * width..(row + 1) * width));
+        });
         drawn.clear();
         agent.act(observations.view(), &places, &mut drawn)?;
         for (at, &place) in places.iter().enumerate() {

@@ -7,7 +7,7 @@
 mod columns;
 mod intended;
 
-use esper_data::{Dataset, FieldKind, Moments, Space};
+use esper_data::{Cells, Dataset, FieldKind, Moments, Space};
 use serde::{Deserialize, Serialize};
 
 use self::columns::{Column, columns};
@@ -186,8 +186,12 @@ impl<'a> Doings<'a> {
     fn of(data: &Dataset, intended: &'a Intended) -> Self {
         let metadata = data.metadata();
         let (space, fields) = (&metadata.action_space, &metadata.fields.action);
-        let (cells, taken) = (space.cells(), data.actions().view());
-        let steps = &intended.rows.steps;
+        let (cells, steps) = (space.cells(), &intended.rows.steps);
+        let mut taken = Cells::empty(data.action_type());
+        data.scan_actions(steps.iter().copied(), |done, rows| {
+            rows.iter().for_each(|row| taken.extend_from(done, row * cells..(row + 1) * cells));
+        });
+        let taken = taken.view();
         let categories: Vec<usize> =
             space.categories().into_iter().flatten().map(|n| n as usize).collect();
         let name = |cell: usize| match fields.get(cell) {
@@ -196,18 +200,16 @@ impl<'a> Doings<'a> {
             None => format!("action cell {cell}"),
         };
         if categories.is_empty() {
-            let number = |step: usize, cell: usize| taken.number(step * cells + cell);
-            let done =
-                steps.iter().flat_map(|&step| (0..cells).map(move |cell| number(step, cell)));
+            let number = |at: usize| taken.number(at);
             let deviation = |cell: usize| {
-                let numbers = steps.iter().map(|&step| f64::from(number(step, cell)));
-                Moments::of(numbers).population_std()
+                let of_cell = (cell..taken.len()).step_by(cells);
+                Moments::of(of_cell.map(|at| f64::from(number(at)))).population_std()
             };
             return Doings {
                 names: (0..cells).map(name).collect(),
                 categories,
                 deviations: (0..cells).map(deviation).collect(),
-                done: done.collect(),
+                done: (0..taken.len()).map(number).collect(),
                 intended,
                 width: cells,
                 agreement: None,
@@ -216,10 +218,10 @@ impl<'a> Doings<'a> {
         let width: usize = categories.iter().sum();
         let mut done = vec![0.0; steps.len() * width];
         let mut agreement = 0.0;
-        for (at, &step) in steps.iter().enumerate() {
+        for at in 0..steps.len() {
             let (mut first, mut agrees) = (at * width, 1.0);
             for (cell, n) in categories.iter().enumerate() {
-                let category = taken.category(step * cells + cell);
+                let category = taken.category(at * cells + cell);
                 done[first + category] = 1.0;
                 agrees *= f64::from(intended.actions[first + category]);
                 first += n;

@@ -112,6 +112,12 @@ pub trait Method: Send + Sync {
         Ok(0)
     }
 
+    /// Whether a limit of memory, in bytes, changes what it learns: by smaller batches, for example. A run is then only gone on
+    /// with under the same limit.
+    fn is_limited(&self, _widths: &Widths, _config: &Config, _memory: u64) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     /// Learns.
     fn learn(&self, context: &Context<'_>) -> Result<Learned, Error>;
 }
@@ -160,6 +166,11 @@ pub trait Relabel: Send + Sync {
         Ok(0)
     }
 
+    /// Whether a limit of memory, in bytes, changes labels; see [`Method::is_limited`].
+    fn is_limited(&self, _widths: &Widths, _config: &Config, _memory: u64) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     /// Labels every step.
     fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error>;
 }
@@ -196,6 +207,10 @@ impl<R: Relabel> Method for R {
 
     fn memory(&self, widths: &Widths, config: &Config) -> Result<u64, Error> {
         Relabel::memory(self, widths, config)
+    }
+
+    fn is_limited(&self, widths: &Widths, config: &Config, memory: u64) -> Result<bool, Error> {
+        Relabel::is_limited(self, widths, config, memory)
     }
 
     fn learn(&self, context: &Context<'_>) -> Result<Learned, Error> {

@@ -51,6 +51,9 @@ pub struct Manifest {
     pub seed: u64,
     /// Where tensors were.
     pub device: String,
+    /// The limit of memory, in bytes, where it made batches smaller; another would have learned something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
     /// What it was trained on.
     pub data: DataId,
 }
@@ -272,6 +275,7 @@ impl RunFolder {
             () if theirs.policy != ours.policy => "policy",
             () if theirs.seed != ours.seed => "seed",
             () if theirs.device != ours.device => "device",
+            () if theirs.memory != ours.memory => "limit of memory",
             () if theirs.data != ours.data => "data",
             () if !same_config => "configuration",
             () => {
@@ -575,6 +579,7 @@ impl Manifest {
             policy: policy.map(str::to_owned),
             seed: plan.seed,
             device: DeviceName::of(&plan.device).to_string(),
+            memory: plan.memory,
             data: data.clone(),
         })
     }

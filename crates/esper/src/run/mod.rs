@@ -130,13 +130,31 @@ impl Plan {
     /// Refuses spaces with more features than there is memory for.
     fn check_memory(&self, data: &Dataset) -> Result<(), Error> {
         let widths = Widths::of(data);
-        let mut needed = self.method.memory(&widths, &self.config)?;
-        if self.method.takes_policy() {
-            needed = needed.max(self.policy.memory(&widths, &self.config)?);
-        }
         let limit = self.memory.unwrap_or_else(memory::of_machine);
         memory::check_steps(data, limit)?;
-        memory::check(&widths, needed, limit)
+        memory::check(&widths, self.of_features(&widths)?, limit)
+    }
+
+    /// Bytes that are taken because of how many features there are.
+    fn of_features(&self, widths: &Widths) -> Result<u64, Error> {
+        let of_method = self.method.memory(widths, &self.config)?;
+        match self.method.takes_policy() {
+            true => Ok(of_method.max(self.policy.memory(widths, &self.config)?)),
+            false => Ok(of_method),
+        }
+    }
+
+    /// The fewest bytes of memory that it can be trained in, about, beside the data.
+    pub fn least_memory(&self, data: &Dataset) -> Result<u64, Error> {
+        let of_features = memory::with_anything(self.of_features(&Widths::of(data))?);
+        Ok(of_features.max(memory::of_steps(data)))
+    }
+
+    /// The limit of memory, where it changes what is learned.
+    fn telling_memory(&self, data: &Dataset) -> Result<Option<u64>, Error> {
+        let Some(memory) = self.memory else { return Ok(None) };
+        let is_limited = self.method.is_limited(&Widths::of(data), &self.config, memory)?;
+        Ok(is_limited.then_some(memory))
     }
 
     /// The sections of settings that it makes use of.
@@ -210,9 +228,10 @@ impl Plan {
     ) -> Result<(RunFolder, Summary), Error> {
         // Before there is a folder: what cannot be trained leaves nothing behind.
         self.check(data)?;
+        let kept = self.clone().with_memory(self.telling_memory(data)?);
         let folder = match options.resume && RunFolder::is_run(path) {
-            true => RunFolder::resume(path, self, id)?,
-            false => RunFolder::create(path, self, id)?,
+            true => RunFolder::resume(path, &kept, id)?,
+            false => RunFolder::create(path, &kept, id)?,
         };
         let events = options.tensorboard.then(|| folder.events()).transpose()?.map(Mutex::new);
         if folder.is_complete() {

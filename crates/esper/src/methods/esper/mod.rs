@@ -61,6 +61,10 @@ impl Relabel for Esper {
         Ok(EsperConfig::of(config)?.memory(widths))
     }
 
+    fn is_limited(&self, widths: &Widths, config: &Config, memory: u64) -> Result<bool, Error> {
+        Ok(EsperConfig::of(config)?.is_limited(widths, memory))
+    }
+
     fn relabel(&self, context: &Context<'_>) -> Result<Labels, Error> {
         let config = EsperConfig::of(context.config)?;
         let luck = match config.leakage.luck_steps {

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::memory::{self, Widths};
 use crate::settings::{Config, Norm, check_range};
 use crate::trajectories::Interface;
-use crate::windows::most_steps;
+use crate::windows::{most_steps, steps_within};
 
 crate::settings! {
     /// Phase 1: adversarial clustering (Equations 2 and 3).
@@ -223,6 +223,21 @@ impl EsperConfig {
         // Held-out episodes go through the predictor of the leakage, without gradients.
         let at_once = (STEPS_AT_ONCE as u64).min(widths.steps);
         training.max(memory::rows(5, at_once, widths.observation))
+    }
+
+    /// Whether a limit of memory makes batches smaller than they would be, so that something else is learned.
+    pub(crate) fn is_limited(&self, widths: &Widths, memory: u64) -> bool {
+        let features = usize::try_from(widths.both()).unwrap_or(usize::MAX);
+        let ClusterConfig { hidden, batch, truncate, .. } =
+            self.cluster.for_features(features, true);
+        let longest = usize::try_from(widths.longest).unwrap_or(usize::MAX);
+        let is_limited = |hidden: usize, batch: usize, longest: usize| {
+            let most =
+                if widths.longest > truncate as u64 { most_steps(hidden) } else { usize::MAX };
+            steps_within(memory, hidden) < batch.saturating_mul(longest).min(most)
+        };
+        is_limited(hidden, batch, longest.min(truncate))
+            || is_limited(self.returns.hidden, self.returns.batch, longest)
     }
 
     /// All of them.
