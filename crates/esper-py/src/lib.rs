@@ -1,7 +1,7 @@
 //! The half of the Python package that is in Rust: `esper._esper`. What people import is `python/esper`, which has the
 //! documentation, the types, and everything that is easier to say in Python.
 //!
-//! Long work is done by threads that never hold Python's lock ([`watch`]); errors keep their words ([`errors`]).
+//! Long work is done by threads that never hold Python's lock (`watch.rs`); errors keep their words (`errors.rs`).
 
 mod arrays;
 mod collecting;
