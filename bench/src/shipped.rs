@@ -1,6 +1,6 @@
 //! The models that the program trains and acts with, on made-up data of the sizes of the paper's tasks.
 
-use esper::condition::{Conditioned, Target};
+use esper::condition::{Condition, Conditioned, Target};
 use esper::methods::Context;
 use esper::methods::esper::{ClusterConfig, ClusterLearner};
 use esper::policy::mlp::{MlpKind, MlpLearner, MlpPolicyConfig};
@@ -146,7 +146,7 @@ impl Workload for Training {
 pub(crate) fn clustering(sizes: &Sizes) -> Training {
     let given = Given::of(sizes, &[]);
     let config: ClusterConfig = given.config.get().expect("it has settings");
-    let config = config.following(&given.interface, true);
+    let config = config.following(&given.interface, true, Condition::StepLevel);
     let config: &'static ClusterConfig = Box::leak(Box::new(config));
     let rows = config.batch * given.data.steps() / given.data.episodes();
     Training {

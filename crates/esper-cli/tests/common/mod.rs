@@ -8,11 +8,12 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// Settings that make networks too small to learn much.
-const SMALL: [&str; 15] = [
+const SMALL: [&str; 16] = [
     "cluster.steps=60",
     "cluster.hidden=16",
     "cluster.batch=20",
     "leakage.steps=30",
+    "leakage.luck_steps=0",
     "returns.steps=60",
     "returns.batch=50",
     "returns.hidden=16",

@@ -330,7 +330,12 @@ impl Reproducer<'_> {
         let settings = [
             format!("cluster.beta_act={}", betas.act),
             format!("cluster.beta_adv={}", betas.adv),
+            // As the paper has it: one clustering of eight categories, whatever it tells, and a policy that is told returns.
             "cluster.attempts=1".to_owned(),
+            "cluster.rep_size=8".to_owned(),
+            "cluster.rep_groups=1".to_owned(),
+            "leakage.luck_steps=0".to_owned(),
+            "condition=return".to_owned(),
         ];
         self.experiment(&Table { methods: &["esper"], ..GAMBLING })?
             .with_settings(None, settings)

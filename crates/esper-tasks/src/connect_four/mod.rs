@@ -49,15 +49,6 @@ pub fn task() -> Task {
         )
         .with_episodes(400)
         .with_settings("paper", ["returns.scale=1.0"])
-        .with_settings(
-            "quick",
-            [
-                "condition=return",
-                "cluster.rep_size=128",
-                "cluster.rep_groups=4",
-                "leakage.luck_steps=0",
-            ],
-        )
         .with_published("rvs", Some("transformer"), 0.8, 0.07)
         .with_published("rvs", Some("mlp"), 0.24, 0.15)
         .with_published("cql", None, 0.61, 0.05)

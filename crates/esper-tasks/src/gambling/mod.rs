@@ -33,21 +33,14 @@ pub fn task() -> Task {
                 "returns.scale=5.0",
             ],
         )
-        // Two steps of seven states need no more; many episodes make up for their luck.
+        // Two steps of seven states need no larger networks. What is learned is the same with those of every other world, and takes
+        // three quarters more time.
         .with_settings(
             "quick",
             [
-                "condition=return",
-                "cluster.rep_size=8",
-                "cluster.steps=2500",
-                "leakage.luck_steps=0",
-                "cluster.rep_groups=1",
-                "cluster.beta_act=0.01",
                 "cluster.hidden=64",
                 "returns.hidden=64",
-                "returns.batch=1500",
                 "mlp.hidden=64",
-                "mlp.steps=3000",
                 "cql.hidden=128",
                 "cql.steps=3000",
             ],

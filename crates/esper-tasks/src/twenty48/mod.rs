@@ -46,25 +46,13 @@ pub fn task() -> Task {
                 "returns.scale=1.0",
             ],
         )
-        // A trajectory is a hundred steps, so fewer make a batch. Who plays shows a little in every action: telling it
-        // has to be worth more than the noise of the adversary, and imitating it takes a larger policy.
-        // Fewer categories tell players apart as well and take a quarter of the memory.
+        // A trajectory is a hundred steps, so fewer make a batch; imitating an expert takes a larger policy.
         .with_settings(
             "quick",
             [
-                "condition=return",
-                "cluster.rep_size=32",
-                "cluster.rep_groups=4",
-                "leakage.luck_steps=0",
-                "cluster.beta_act=0.2",
                 "cluster.batch=32",
-                "cluster.assign=trajectory",
-                "leakage.steps=1000",
-                "returns.steps=2500",
-                "returns.batch=50",
                 "mlp.hidden=256",
                 "mlp.steps=20000",
-                "mlp.label_noise=0.3",
                 "transformer.steps=8000",
                 "cql.steps=20000",
             ],

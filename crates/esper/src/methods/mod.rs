@@ -253,6 +253,11 @@ impl Context<'_> {
         self.data.returns_to_go(self.discount)
     }
 
+    /// What a policy is told, by the settings or else by what a method was made for.
+    pub(crate) fn condition(&self, made_for_levels: bool) -> Result<Condition, Error> {
+        Ok(self.config.get::<General>()?.condition.resolved(self.data, made_for_levels))
+    }
+
     /// Labels beside the returns of held-out episodes.
     pub fn calibration(&self, labels: &[f32]) -> LabelCalibration {
         let returns = self.returns_to_go();
@@ -272,8 +277,7 @@ impl Context<'_> {
         labels.check(data)?;
         let everything: Vec<usize> = (0..data.episodes()).collect();
         let episodes = labels.episodes.as_deref().unwrap_or(&everything);
-        let condition = self.config.get::<General>()?.condition;
-        let conditioned = match condition.resolved(data, made_for_levels) {
+        let conditioned = match self.condition(made_for_levels)? {
             Condition::Level if has_targets => {
                 Conditioned::on_levels(&labels.values, self, episodes)
             }

@@ -131,7 +131,8 @@ fn cluster(
     luck: Option<&Luck>,
 ) -> Result<Tried, Error> {
     let has_luck = luck.is_none_or(Luck::is_there);
-    let mut sizes = config.cluster.following(context.interface, has_luck);
+    let told = context.condition(true)?;
+    let mut sizes = config.cluster.following(context.interface, has_luck, told);
     let mut taken: Option<Tried> = None;
     for attempt in 1..=config.cluster.attempts {
         let tried = EsperConfig { cluster: sizes.clone(), ..config.clone() };

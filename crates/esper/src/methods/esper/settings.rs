@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::clusters::STEPS_AT_ONCE;
+use crate::condition::Condition;
 use crate::error::Error;
 use crate::memory::{self, Widths};
 use crate::settings::{Config, Norm, check_range};
@@ -94,9 +95,17 @@ crate::settings! {
 const SMALL: usize = 64;
 
 impl ClusterConfig {
-    /// The same with everything that follows from the data; `luck` is whether chance has a say in returns.
-    pub fn following(&self, interface: &Interface, luck: bool) -> Self {
-        self.for_features(interface.width(), luck)
+    /// The same with everything that follows from the data: `luck` is whether chance has a say in returns, and `told` what the
+    /// policy is told.
+    pub fn following(&self, interface: &Interface, luck: bool, told: Condition) -> Self {
+        let config = self.for_features(interface.width(), luck);
+        // Of a whole episode who acts is all there is to tell. Where every action says little of it, telling it has to be
+        // worth more than the noise of the adversary, and take more than one variable.
+        if luck && told == Condition::Level && self.rep_size == 0 && self.rep_groups == 0 {
+            let beta_act = 4.0 * self.beta_act;
+            return ClusterConfig { rep_groups: 4, rep_size: 32, beta_act, ..config };
+        }
+        config
     }
 
     /// The same, given features of observations and actions together.
@@ -298,14 +307,18 @@ mod tests {
         assert_eq!((problem(0, 3), problem(8, 0)), (None, None));
     }
 
-    /// Few categories where there is luck to tell, many where there is none; what was said stays.
+    /// Few categories where there is luck to tell, more of whole episodes, many where there is none; what was said stays.
     #[test]
     fn sizes_follow_from_the_data() {
         let data = crate::fixtures::discrete([3, 2], &[1], &[0, 1], &[0], &[1.0], &[]);
         let interface = Interface::of(&data);
-        let sizes = |config: ClusterConfig, luck: bool| {
-            let config = config.following(&interface, luck);
+        let following = |config: ClusterConfig, luck: bool, told: Condition| {
+            let config = config.following(&interface, luck, told);
             config.check().unwrap();
+            config
+        };
+        let sizes = |config: ClusterConfig, luck: bool| {
+            let config = following(config, luck, Condition::StepLevel);
             (config.rep_size, config.rep_groups, config.hidden)
         };
         let usual = ClusterConfig::default;
@@ -313,5 +326,8 @@ mod tests {
         assert_eq!(sizes(usual(), false), (128, 4, 64));
         assert_eq!(sizes(ClusterConfig { rep_size: 32, hidden: 16, ..usual() }, true), (32, 1, 16));
         assert_eq!(sizes(ClusterConfig { rep_groups: 3, ..usual() }, true), (9, 3, 64));
+        let whole = following(usual(), true, Condition::Level);
+        assert_eq!((whole.rep_size, whole.rep_groups, whole.beta_act), (32, 4, 0.2));
+        assert_eq!(following(usual(), false, Condition::Level).rep_size, 128);
     }
 }
