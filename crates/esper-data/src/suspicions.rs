@@ -291,7 +291,7 @@ impl Choices {
                 data.with_observations(&rows, |seen, rows| {
                     let pairs = steps.iter().zip(rows);
                     pairs.for_each(|(&step, &row)| {
-                        self.add_step(seen, row * width, taken.category(step))
+                        self.add_step(seen, row * width, taken.category(step));
                     });
                 });
             });
