@@ -257,7 +257,9 @@ class Sweep(Mapping[Any, Results]):
     def __repr__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         runs = sum(row["runs"] for row in self.rows())
-        return f"<esper.Sweep: {runs} runs in {len(self)} comparisons{failed}, in {self.path}>"
+        of = "1 comparison" if len(self) == 1 else f"{len(self)} comparisons"
+        kept = "" if self._temporary else f", in {self.path}"
+        return f"<esper.Sweep: {runs} runs in {of}{failed}{kept}>"
 
     def _repr_html_(self) -> str:
         columns = ["data", "settings", "method", "runs", "best_return", "offline_return", "offline_promise", "calibration_error"]
@@ -270,7 +272,7 @@ class Sweep(Mapping[Any, Results]):
             [run["data"], cell(run["settings"]), run["method"], f"seed {run['seed']} failed", run["error"], "", "", ""]
             for run in self.failed
         ]
-        return table(repr(self), rows, [column.replace("_", " ") for column in columns])
+        return table(repr(self).strip("<>"), rows, [column.replace("_", " ") for column in columns])
 
 
 def _mean(value: dict[str, float] | None) -> float | None:

@@ -37,23 +37,28 @@ def cluster() -> Iterator[Any]:
 
 
 class Killer(Heard):
-    """Kills a node as soon as a run on it has left a checkpoint."""
+    """Kills a node as soon as a run of ESPER on it has clustered."""
 
     def __init__(self, cluster: Any, path: Path) -> None:
         super().__init__()
-        self.cluster, self.path, self.victim, self.left = cluster, path, "", ""
+        self.cluster, self.path = cluster, path
+        self.victim, self.process = "", 0
+        #: What the run went through after it, in another process.
+        self.after: set[str] = set()
 
     def progress(self, run: int, phase: str, done: int, total: int) -> None:
         from esper import _ray
 
         name = self.names[run].replace(" seed ", "-mlp-")
-        kept = self.path / name / "checkpoints"
         at_work = _ray._read(self.path / _ray.BEACONS / f"{name}.json")
-        if self.victim or at_work is None or not any(kept.glob("*")):
+        if at_work is None:
             return
-        node = next(each for each in self.cluster.workers if each.node_id == at_work["node"])
-        self.victim, self.left = name, phase
-        self.cluster.remove_node(node, allow_graceful=False)
+        if name == self.victim and at_work["process"] != self.process:
+            self.after.add(at_work["phase"])
+        if not self.victim and (self.path / name / "checkpoints" / "cluster").exists():
+            self.victim, self.process = name, at_work["process"]
+            node = next(each for each in self.cluster.workers if each.node_id == at_work["node"])
+            self.cluster.remove_node(node, allow_graceful=False)
 
 
 def test_a_node_is_killed_and_nothing_is_lost(cluster: Any, gambling: esper.Dataset, tmp_path: Path) -> None:
@@ -61,7 +66,8 @@ def test_a_node_is_killed_and_nothing_is_lost(cluster: Any, gambling: esper.Data
     here = esper.sweep(gambling, ["esper", "rvs"], out=tmp_path / "here", ray=False, progress=False, **asked)
     heard = Killer(cluster, tmp_path / "there")
     there = esper.sweep(gambling, ["esper", "rvs"], out=tmp_path / "there", progress=heard, **asked)
-    assert heard.victim, "a node was killed"
+    assert heard.victim.startswith("esper"), "a node was killed"
+    assert heard.after and "cluster" not in heard.after, "the run went on from its checkpoint"
     # Ray's head takes a while to believe it.
     patience = time.monotonic() + 60
     while all(node["Alive"] for node in ray.nodes()):
@@ -70,8 +76,8 @@ def test_a_node_is_killed_and_nothing_is_lost(cluster: Any, gambling: esper.Data
     assert sorted(heard.done) == [0, 1, 2, 3] and not heard.errors and not there.failed
     assert without_time(dict(there.only)) == without_time(dict(here.only))
     assert policies(there.path) == policies(here.path) and len(policies(here.path)) == 4
-    labels = "esper-mlp-1/labels.parquet"
-    assert (there.path / labels).read_bytes() == (here.path / labels).read_bytes()
+    for name in ("labels.parquet", "metrics.jsonl", "policy.safetensors"):
+        assert (there.path / heard.victim / name).read_bytes() == (here.path / heard.victim / name).read_bytes()
     assert (there.path / "report.html").exists() and not (there.path / ".ray").exists()
 
 

@@ -16,6 +16,9 @@ use crate::watch::{Board, watched};
 /// One comparison: data or a task's name, where the data was, the folder, and what is asked.
 type Cell<'py> = (Bound<'py, PyAny>, PathBuf, PathBuf, Asked<'py>);
 
+/// A run: the number of its comparison, its name, method, seed and folder.
+type Planned = (usize, String, String, u64, PathBuf);
+
 /// Comparisons that were begun; their folders are locked while this is there.
 #[pyclass(frozen, module = "esper._esper")]
 pub(crate) struct Sweep {
@@ -41,8 +44,8 @@ impl Sweep {
         Ok(Sweep { experiments, folders })
     }
 
-    /// Every run: the number of its comparison, its name, method, seed and folder.
-    fn runs(&self) -> PyResult<Vec<(usize, String, String, u64, PathBuf)>> {
+    /// Every run.
+    fn runs(&self) -> PyResult<Vec<Planned>> {
         let runs = self.experiments.runs().map_err(IntoPython::raise)?.into_iter();
         Ok(runs.map(|run| (run.experiment, run.name, run.method, run.seed, run.path)).collect())
     }
