@@ -220,7 +220,7 @@ fn wrong_use_is_explained() {
         (&["info", "text.parquet"], 1, "cannot be read as a Parquet file"),
         (&["train", "text.parquet", "--memory", "plenty"], 2, "say 2GB, 512MB or 1.5GiB"),
         (&["run", "gambling", "--memory", "2 apples"], 2, "say 2GB, 512MB or 1.5GiB"),
-        (&["train", "text.parquet", "--memory", "2GB"], 1, "cannot be read as a Parquet file"),
+        (&["train", "text.parquet", "--memory", "2GB"], 1, "import it first"),
         (&["dance"], 2, "dance"),
         (
             &["book", "build", "--out", "book.bin", "--database", "text.parquet"],

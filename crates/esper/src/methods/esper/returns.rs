@@ -74,7 +74,9 @@ impl ReturnPredictor {
             seed,
             mlp: Trained::new(mlp, &optimizer, config.learning_rate),
         };
-        let schedule = Schedule { steps: config.steps, decay: config.decay };
+        let episodes = context.data.episodes();
+        let steps = config.steps_on(episodes, context.data.steps() / episodes.max(1));
+        let schedule = Schedule { steps, decay: config.decay };
         train(&mut learner, phase, schedule, context.monitor)?;
         let observed = || context.data.step_rows().map(|row| returns[row]);
         let lowest = observed().fold(f32::INFINITY, f32::min);

@@ -131,8 +131,8 @@ impl ClusterConfig {
 crate::settings! {
     /// Phase 2: average returns of clusters (Equation 4).
     pub struct ReturnsConfig in "returns" {
-        /// Steps of training.
-        steps: usize = 1_500, paper: 5_000, within: 1..=1_000_000_000;
+        /// Steps of training; 0 takes 1,500, but fewer where episodes are few and short: their luck would be learned by heart.
+        steps: usize = 0, paper: 5_000, within: 0..=1_000_000_000;
         /// Batch size: trajectories in a step.
         batch: usize = 100, within: 1..=100_000;
         /// Hidden width.
@@ -154,6 +154,21 @@ crate::settings! {
         time: TimeInput = TimeInput::Auto, paper: TimeInput::Never;
         /// Draws of a cluster that a label is the mean of, where there are too many clusters to go through all of them.
         samples: usize = 16, within: 1..=4096;
+    }
+}
+
+impl ReturnsConfig {
+    /// The steps of training on so many episodes of a mean length. Seen again and again, the luck of an episode becomes the
+    /// average return of its states, and levels rank luck; where episodes are long, there is more to learn of each.
+    pub(crate) fn steps_on(&self, episodes: usize, mean_length: usize) -> usize {
+        const MOST: usize = 1_500;
+        const LEAST: usize = 150;
+        const PASSES: usize = 50;
+        if self.steps > 0 {
+            return self.steps;
+        }
+        let passes = (PASSES * episodes).div_ceil(self.batch);
+        passes.max(10 * mean_length).clamp(LEAST, MOST)
     }
 }
 
@@ -250,6 +265,17 @@ impl EsperConfig {
 mod tests {
     use super::*;
     use crate::settings::{Preset, Settings};
+
+    /// Many episodes, or long ones, take all steps; few and short ones are seen fifty times.
+    #[test]
+    fn few_short_episodes_are_not_learned_by_heart() {
+        let steps =
+            |episodes, length| ReturnsConfig::preset(Preset::Quick).steps_on(episodes, length);
+        assert_eq!([steps(10_000, 3), steps(2_000, 3), steps(300, 3)], [1_500, 1_000, 150]);
+        assert_eq!([steps(300, 20), steps(300, 1_000)], [200, 1_500]);
+        let said = ReturnsConfig { steps: 7, ..ReturnsConfig::preset(Preset::Quick) };
+        assert_eq!(said.steps_on(300, 3), 7);
+    }
 
     /// The numbers of the paper's tables.
     #[test]
