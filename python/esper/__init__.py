@@ -7,7 +7,8 @@
 >>> policy = run.policy                                          # or esper.load("my-run")
 >>> policy.act(observation, level=0.9)
 
-``esper.run`` compares methods and seeds, ``esper.evaluate`` tries a policy in a world, ``esper.collect`` makes data in one.
+``esper.run`` compares methods and seeds, ``esper.sweep`` does so with many settings and data sets, on Ray if there is a cluster;
+``esper.evaluate`` tries a policy in a world, ``esper.collect`` makes data in one.
 The built-in tasks are Gymnasium environments: ``gymnasium.make("esper/ConnectFour-v0")``.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 from ._esper import __version__, set_threads, threads
 from .data import Dataset
 from .errors import (
+    BusyError,
     DataError,
     EsperError,
     FileError,
@@ -27,9 +29,11 @@ from .errors import (
 )
 from .learning import Report, Results, Run, methods, open_run, run, train
 from .policy import Policy, Session, load
+from .sweep import Sweep, sweep
 from .worlds import collect, evaluate, tasks
 
 __all__ = [
+    "BusyError",
     "DataError",
     "Dataset",
     "EsperError",
@@ -43,6 +47,7 @@ __all__ = [
     "RunError",
     "Session",
     "SettingsError",
+    "Sweep",
     "WorldError",
     "__version__",
     "collect",
@@ -52,6 +57,7 @@ __all__ = [
     "open_run",
     "run",
     "set_threads",
+    "sweep",
     "tasks",
     "threads",
     "train",

@@ -1,6 +1,7 @@
 """The half of the package that is in Rust. Nothing here is for users: ``esper`` wraps all of it."""
 
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,25 +131,30 @@ def train(
 def run(
     source: Dataset | str,
     path: PathLike[str],
-    methods: list[str] | None,
-    policy: str,
-    seeds: int,
-    preset_name: str,
-    document: str | None,
-    pairs: list[str],
-    out: PathLike[str],
-    resume: bool,
-    tensorboard: bool,
-    device_name: str,
-    memory: str | None,
-    relabellers: list[tuple[str, Any]],
-    offline: bool,
-    episodes: int | None,
-    dataset: str | None,
-    steps: int | None,
+    asked: dict[str, Any],
     fractions: list[float] | None,
+    out: PathLike[str],
     listener: Listener | None,
 ) -> dict[str, Any]: ...
+
+class Sweep:
+    def __init__(
+        self,
+        cells: list[tuple[Dataset | str, PathLike[str], PathLike[str], dict[str, Any]]],
+        listener: Listener | None,
+    ) -> None: ...
+    def runs(self) -> list[tuple[int, str, str, int, Path]]: ...
+    def run(self, listener: Listener | None) -> list[str | None]: ...
+    def gather(self, failures: list[str | None]) -> list[dict[str, Any]]: ...
+
+def run_one(
+    cell: tuple[Dataset | str, PathLike[str], PathLike[str], dict[str, Any]],
+    method: str,
+    seed: int,
+    listener: Listener | None,
+) -> None: ...
+def check_name(name: str) -> None: ...
+def break_lock(folder: PathLike[str]) -> None: ...
 def run_info(path: PathLike[str], data: Dataset | None) -> dict[str, Any]: ...
 def labels(
     path: PathLike[str], data: Dataset

@@ -18,6 +18,8 @@ class Listener:
 
     def finished(self, run: int) -> None: ...
 
+    def failed(self, run: int, error: str) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -56,6 +58,10 @@ class _Bars(Listener):
         if self._all is not None:
             self._all.update(1)
 
+    def failed(self, run: int, error: str) -> None:
+        self._tqdm.write(f"{self._names[run]} failed: {error}", file=sys.stderr)
+        self.finished(run)
+
     def close(self) -> None:
         for bar in self._bars.values():
             bar.close()
@@ -88,6 +94,11 @@ class _Line(Listener):
         sys.stderr.write("\r" + text.ljust(self._width))
         sys.stderr.flush()
         self._width = len(text)
+
+    def failed(self, run: int, error: str) -> None:
+        self.close()
+        sys.stderr.write(f"{self._names[run]} failed: {error}\n")
+        self._width = 0
 
     def close(self) -> None:
         if self._width:

@@ -32,6 +32,10 @@ class RunError(EsperError, RuntimeError):
     """A run's folder is not as it should be: damaged, incomplete, or another run's."""
 
 
+class BusyError(RunError):
+    """Somebody else is writing there."""
+
+
 class PolicyError(EsperError, ValueError):
     """A policy cannot be loaded, or was asked for something that makes no sense."""
 

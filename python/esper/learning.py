@@ -359,16 +359,23 @@ def run(
     else:
         read = Dataset.read(source, memory=memory, beside=out)
         given, named = read._inner, Path(source)
-    own = dict(relabellers or {})
-    wrapped = [(name, _wrapped(name, each)) for name, each in own.items()]
-    if methods == "all":
-        methods = [*_names(), *own]
-    elif isinstance(methods, str):
-        methods = methods.split(",")
-    if methods is None and own:
-        methods = _names()[: 2 if fractions else 3]
-    if methods is not None:
-        methods = [*methods, *(name for name in own if name not in methods)]
+    asked = _asked(
+        methods=_compared(methods, relabellers, 2 if fractions else 3),
+        policy=policy,
+        seeds=seeds,
+        preset=preset,
+        document=_document(config),
+        pairs=_pairs(settings, more),
+        resume=resume,
+        tensorboard=tensorboard,
+        device=device,
+        memory=memory,
+        relabellers=relabellers,
+        offline=offline,
+        episodes=episodes,
+        dataset=dataset,
+        steps=steps,
+    )
     temporary = None
     if out is None:
         if resume:
@@ -377,32 +384,65 @@ def run(
     path = Path(temporary.name) / "run" if temporary else Path(out)  # type: ignore[arg-type]
     heard = listener(progress, "esper")
     try:
-        document = _esper.run(
-            given,
-            named,
-            None if methods is None else list(methods),
-            policy,
-            seeds,
-            preset,
-            _document(config),
-            _pairs(settings, more),
-            path,
-            resume,
-            tensorboard,
-            device,
-            None if memory is None else str(memory),
-            wrapped,
-            offline,
-            episodes,
-            dataset,
-            steps,
-            None if fractions is None else [float(each) for each in fractions],
-            heard,
-        )
+        shares = None if fractions is None else [float(each) for each in fractions]
+        document = _esper.run(given, named, asked, shares, path, heard)
     finally:
         if heard is not None:
             heard.close()
     return Results(document, path, temporary)
+
+
+def _asked(
+    *,
+    methods: list[str] | None,
+    policy: str,
+    seeds: int,
+    preset: str,
+    document: str | None,
+    pairs: list[str],
+    resume: bool,
+    tensorboard: bool,
+    device: str,
+    memory: str | int | None,
+    relabellers: Mapping[str, Relabeller] | None,
+    offline: bool,
+    episodes: int | None,
+    dataset: str | None,
+    steps: int | None,
+    prefix: str = "",
+) -> dict[str, Any]:
+    """What is asked of a comparison, as Rust takes it."""
+    return {
+        "methods": methods,
+        "policy": policy,
+        "seeds": seeds,
+        "preset": preset,
+        "document": document,
+        "pairs": pairs,
+        "resume": resume,
+        "tensorboard": tensorboard,
+        "device": device,
+        "memory": None if memory is None else str(memory),
+        "relabellers": [(name, _wrapped(name, each)) for name, each in (relabellers or {}).items()],
+        "offline": offline,
+        "episodes": episodes,
+        "dataset": dataset,
+        "steps": steps,
+        "prefix": prefix,
+    }
+
+
+def _compared(
+    methods: Sequence[str] | str | None, relabellers: Mapping[str, Relabeller] | None, usual: int
+) -> list[str] | None:
+    """The names of what is compared, relabellers last; ``None`` for what usually is."""
+    own = list(relabellers or {})
+    if methods == "all":
+        return [*_names(), *own]
+    if methods is None:
+        return [*_names()[:usual], *own] if own else None
+    names = methods.split(",") if isinstance(methods, str) else list(methods)
+    return [*names, *(name for name in own if name not in names)]
 
 
 def _names() -> list[str]:

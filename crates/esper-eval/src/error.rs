@@ -87,6 +87,12 @@ pub enum EvalError {
         /// Its episodes.
         episodes: usize,
     },
+    /// A run was to be done of something that was not begun, or not where it is seen.
+    #[error(
+        "there is no comparison in {} that was begun; it is begun elsewhere, and every machine has to see the same folder",
+        .0.display()
+    )]
+    NotBegun(PathBuf),
     /// Somebody asked for it to stop.
     #[error("stopped")]
     Stopped,
@@ -98,6 +104,16 @@ impl EvalError {
         match self {
             EvalError::Stopped | EvalError::Learning(esper::Error::Stopped) => EvalError::Stopped,
             other => EvalError::Run { run: run.to_owned(), source: Box::new(other) },
+        }
+    }
+}
+
+impl EvalError {
+    /// Why a run failed, without saying which it was.
+    pub fn of_one(&self) -> &EvalError {
+        match self {
+            EvalError::Run { source, .. } => source,
+            other => other,
         }
     }
 }

@@ -26,6 +26,8 @@
 //! An experiment can also be on data that is given ([`Experiment::on`]). Where that names no built-in task there is no world to
 //! try policies in, and results say what can be known without: what levels promise, with intervals.
 //!
+//! [`Experiments`] are several at once, whose runs may be done on many machines.
+//!
 //! Nothing here draws or knows of the command line.
 
 mod comparison;
@@ -42,11 +44,11 @@ pub mod text;
 pub use comparison::{Again, Comparison, GivenData};
 pub use error::EvalError;
 pub use evaluate::{Ask, Evaluation, SweepEntry, evaluate};
-pub use experiment::{DATA, Experiment, default_config, evaluated};
+pub use experiment::{DATA, Experiment, ExperimentRun, Experiments, default_config, evaluated};
 pub use observer::{Observer, PlannedRun, Unobserved};
 pub use prove::{Contender, Proof, Proven, Tried, Verdict};
 pub use results::{
-    DatasetSummary, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS, Results, ResultsError,
-    RunResults, Scaling, ScalingEntry, read_json, run_name,
+    DatasetSummary, FailedRun, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS, Results,
+    ResultsError, RunResults, Scaling, ScalingEntry, read_json, run_name,
 };
 pub use rollouts::{Achieved, Sweep, rollouts};

@@ -2,6 +2,7 @@
 
 use esper::Monitor;
 
+use crate::error::EvalError;
 use crate::results::RunResults;
 
 /// A training that an experiment is going to do.
@@ -28,6 +29,9 @@ pub trait Observer: Sync {
 
     /// One of the planned runs is complete; it may have been so before.
     fn finished(&self, _run: usize, _results: &RunResults, _before: bool) {}
+
+    /// One of the planned runs failed, and the others go on.
+    fn failed(&self, _run: usize, _error: &EvalError) {}
 
     /// Whether to stop as soon as possible.
     fn stop(&self) -> bool {

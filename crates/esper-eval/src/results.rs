@@ -180,6 +180,20 @@ pub struct Results {
     pub dataset: DatasetSummary,
     /// Every method.
     pub methods: Vec<MethodResults>,
+    /// Runs that failed, where the others went on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedRun>,
+}
+
+/// A run that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedRun {
+    /// The name of its method.
+    pub method: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Why.
+    pub error: String,
 }
 
 impl RunResults {
@@ -354,7 +368,8 @@ impl Results {
         dataset: DatasetSummary,
         methods: Vec<MethodResults>,
     ) -> Self {
-        Results { task: task.map(str::to_owned), preset: preset.into(), seeds, dataset, methods }
+        let (task, preset) = (task.map(str::to_owned), preset.into());
+        Results { task, preset, seeds, dataset, methods, failed: Vec::new() }
     }
 
     /// What they are of: the file of the data, or the task.

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use esper::methods::{About, Context, Findings, Labels, Relabel};
 use esper::{Error, Registry};
 use esper_data::{Rng, Seed, Space};
-use esper_eval::{EvalError, Experiment, Observer, PlannedRun, Results, RunResults, Unobserved};
+use esper_eval::{
+    EvalError, Experiment, Experiments, Observer, PlannedRun, Results, RunResults, Unobserved,
+};
 use esper_tasks::{DatasetSpec, Env, Step, Task};
 use rand::RngExt;
 
@@ -187,4 +189,82 @@ fn a_policy_is_not_tried_in_a_world_of_another_version() {
     assert!(refused.contains("version 1") && refused.contains("version 2"), "{refused}");
     let other = esper_tasks::task("gambling").unwrap();
     assert!(esper_eval::evaluate(&policy, other, &ask, watch).is_err());
+}
+
+/// Labels nothing.
+struct Broken;
+
+impl Relabel for Broken {
+    fn about(&self) -> About {
+        About::new("broken")
+    }
+    fn relabel(&self, _: &Context<'_>) -> Result<Labels, Error> {
+        Err(Error::Unsuitable("there are no labels".to_owned()))
+    }
+}
+
+/// Results without how long it took, which is never the same.
+fn without_seconds(results: &Results) -> serde_json::Value {
+    fn strip(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                fields.remove("train_seconds");
+                fields.values_mut().for_each(strip);
+            }
+            serde_json::Value::Array(values) => values.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(results).unwrap();
+    strip(&mut value);
+    value
+}
+
+fn several() -> Experiment {
+    let registry = Registry::default().with(Paid).with(Broken);
+    let experiment =
+        Experiment::in_registry(&task(), registry).with_settings(None, ["mlp.steps=60"]);
+    experiment.with_methods(["paid", "broken"]).unwrap().with_seeds(2)
+}
+
+/// Done here, or one by one by whoever shares the folder: the same results, in which a run that failed is named.
+#[test]
+fn experiments_are_done_together_or_one_by_one() {
+    let home = tempfile::tempdir().unwrap();
+    let folders = ["one", "other"].map(|name| home.path().join(name));
+    let one_by_one = home.path().join("one-by-one");
+    let cells = || folders.clone().map(|folder| (several(), folder)).into();
+    let together = Experiments::begin(cells(), &Unobserved).unwrap();
+    assert!(matches!(Experiments::begin(cells(), &Unobserved), Err(EvalError::Data(_))), "locked");
+    let failures = together.run(&Unobserved).unwrap();
+    let gathered = together.gather(&failures).unwrap();
+    let results = gathered[0].as_ref().unwrap();
+    let failed: Vec<(&str, u64)> =
+        results.failed.iter().map(|run| (run.method.as_str(), run.seed)).collect();
+    assert_eq!(failed, [("broken", 0), ("broken", 1)]);
+    assert!(results.failed[0].error.contains("there are no labels"), "{}", results.failed[0].error);
+    assert_eq!(results.methods.len(), 1);
+    assert_eq!(without_seconds(results), without_seconds(gathered[1].as_ref().unwrap()));
+    assert_eq!(&Results::read(&folders[0]).unwrap(), results);
+
+    let experiment = several();
+    let error = experiment.run_one(&one_by_one, "paid", 0, &Unobserved).unwrap_err();
+    assert!(matches!(error, EvalError::NotBegun(_)), "{error}");
+    let begun = Experiments::begin(vec![(several(), one_by_one.clone())], &Unobserved).unwrap();
+    let failures: Vec<Option<String>> = begun
+        .runs()
+        .unwrap()
+        .iter()
+        .map(|run| experiment.run_one(&one_by_one, &run.method, run.seed, &Unobserved).err())
+        .map(|error| error.map(|error| error.of_one().to_string()))
+        .collect();
+    let alone = begun.gather(&failures).unwrap().remove(0).unwrap();
+    assert_eq!(without_seconds(&alone), without_seconds(results));
+    let error = experiment.run_one(&one_by_one, "paid", 2, &Unobserved).unwrap_err();
+    assert!(error.to_string().contains("no run of this experiment"), "{error}");
+    // What is not in the folder is not made up.
+    fs::remove_dir_all(one_by_one.join("paid-mlp-1")).unwrap();
+    let missed = begun.gather(&[const { None }; 4]).unwrap().remove(0).unwrap();
+    assert_eq!(missed.failed.len(), 3);
+    assert!(missed.failed[0].error.contains("the same folder"), "{}", missed.failed[0].error);
 }

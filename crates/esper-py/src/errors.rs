@@ -16,6 +16,7 @@ mod classes {
     pyo3::import_exception!(esper.errors, MissingFileError);
     pyo3::import_exception!(esper.errors, SettingsError);
     pyo3::import_exception!(esper.errors, RunError);
+    pyo3::import_exception!(esper.errors, BusyError);
     pyo3::import_exception!(esper.errors, PolicyError);
     pyo3::import_exception!(esper.errors, WorldError);
 }
@@ -29,6 +30,7 @@ enum Kind {
     MissingFile,
     Settings,
     Run,
+    Busy,
     Policy,
     World,
     Stopped,
@@ -43,6 +45,7 @@ impl Kind {
             Kind::MissingFile => classes::MissingFileError::new_err(words),
             Kind::Settings => classes::SettingsError::new_err(words),
             Kind::Run => classes::RunError::new_err(words),
+            Kind::Busy => classes::BusyError::new_err(words),
             Kind::Policy => classes::PolicyError::new_err(words),
             Kind::World => classes::WorldError::new_err(words),
             Kind::Stopped => PyKeyboardInterrupt::new_err(words),
@@ -61,6 +64,7 @@ fn of_data(error: &Data) -> Kind {
     match error {
         Data::Io { source, .. } => of_io(source),
         Data::NoFolder(_) => Kind::MissingFile,
+        Data::Locked { .. } => Kind::Busy,
         Data::Exists(_) | Data::NotAFile(_) | Data::NotWritten { .. } => Kind::File,
         Data::Stopped => Kind::Stopped,
         _ => Kind::Data,

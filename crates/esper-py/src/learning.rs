@@ -60,7 +60,7 @@ fn registry(relabellers: Vec<(String, Bound<'_, PyAny>)>, raised: &Raised) -> Py
 }
 
 /// What a function of Python raised, if one did; else the error.
-fn failure(raised: &Raised, error: impl IntoPython) -> PyErr {
+pub(crate) fn failure(raised: &Raised, error: impl IntoPython) -> PyErr {
     let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
     raised.unwrap_or_else(|| error.raise())
 }
@@ -103,78 +103,92 @@ pub(crate) fn train(
     trained.map_err(|error| failure(&raised, error))
 }
 
-/// Compares methods and seeds in a folder; gives what `esper run --json` prints, and leaves a report.
-#[pyfunction]
-#[pyo3(signature = (
-    source, path, methods, policy, seeds, preset_name, document, pairs, out, resume, tensorboard, device_name, memory, relabellers, offline,
-    episodes, dataset, steps, fractions, listener
-))]
-#[expect(clippy::too_many_arguments, reason = "options, one by one")]
-pub(crate) fn run<'py>(
-    py: Python<'py>,
-    source: &Bound<'py, PyAny>,
-    path: PathBuf,
+/// What is asked of a comparison, as a dictionary of Python's.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Asked<'py> {
     methods: Option<Vec<String>>,
-    policy: &str,
+    policy: String,
     seeds: u64,
-    preset_name: &str,
-    document: Option<&str>,
+    preset: String,
+    document: Option<String>,
     pairs: Vec<String>,
-    out: PathBuf,
     resume: bool,
     tensorboard: bool,
-    device_name: &str,
-    memory: Option<&str>,
+    device: String,
+    memory: Option<String>,
     relabellers: Vec<(String, Bound<'py, PyAny>)>,
     offline: bool,
     episodes: Option<usize>,
     dataset: Option<String>,
     steps: Option<u64>,
+    prefix: String,
+}
+
+impl Asked<'_> {
+    /// The experiment on data that was at a path, or on a task by its name.
+    pub(crate) fn experiment(
+        self,
+        source: &Bound<'_, PyAny>,
+        path: &Path,
+        raised: &Raised,
+    ) -> PyResult<Experiment> {
+        let registry = registry(self.relabellers, raised)?;
+        let experiment = match source.cast::<Dataset>() {
+            Ok(data) => Experiment::on_in_registry(data.get().data.clone(), path, registry),
+            Err(_) => {
+                let task = find_task(source.extract()?).map_err(IntoPython::raise)?;
+                Experiment::in_registry(task, registry)
+            }
+        };
+        let device = device(&self.device)?;
+        let mut experiment = experiment
+            .with_prefix(self.prefix)
+            .with_offline(self.offline)
+            .with_preset(preset(&self.preset)?)
+            .with_settings(self.document.as_deref(), self.pairs)
+            .with_policy(&self.policy)
+            .map_err(IntoPython::raise)?
+            .with_seeds(self.seeds)
+            .with_tensorboard(self.tensorboard)
+            .with_resume(self.resume)
+            .with_replays(Arc::new(LearnedReplays { device: device.clone() }))
+            .with_memory(limit(self.memory.as_deref())?)
+            .with_device(device);
+        if let Some(names) = self.methods {
+            experiment = experiment.with_methods(names).map_err(IntoPython::raise)?;
+        }
+        if let Some(dataset) = self.dataset {
+            experiment = experiment.with_dataset(dataset);
+        }
+        if let Some(steps) = self.steps {
+            experiment = experiment.with_steps(steps);
+        }
+        if let Some(episodes) = self.episodes {
+            experiment = experiment.with_episodes(episodes);
+        }
+        Ok(experiment)
+    }
+}
+
+/// Compares methods and seeds in a folder; gives what `esper run --json` prints, and leaves a report.
+#[pyfunction]
+#[pyo3(signature = (source, path, asked, fractions, out, listener))]
+pub(crate) fn run<'py>(
+    py: Python<'py>,
+    source: &Bound<'py, PyAny>,
+    path: PathBuf,
+    asked: Asked<'py>,
     fractions: Option<Vec<f64>>,
+    out: PathBuf,
     listener: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let raised = Raised::default();
-    let registry = registry(relabellers, &raised)?;
-    let experiment = match source.cast::<Dataset>() {
-        Ok(data) => Experiment::on_in_registry(data.get().data.clone(), &path, registry),
-        Err(_) => {
-            let task = find_task(source.extract()?).map_err(IntoPython::raise)?;
-            Experiment::in_registry(task, registry)
-        }
-    };
-    let device = device(device_name)?;
-    let build = || {
-        let mut experiment = experiment
-            .with_offline(offline)
-            .with_preset(preset(preset_name)?)
-            .with_settings(document, pairs)
-            .with_policy(policy)
-            .map_err(IntoPython::raise)?
-            .with_seeds(seeds)
-            .with_tensorboard(tensorboard)
-            .with_resume(resume)
-            .with_replays(Arc::new(LearnedReplays { device: device.clone() }))
-            .with_memory(limit(memory)?)
-            .with_device(device);
-        if let Some(names) = methods {
-            experiment = experiment.with_methods(names).map_err(IntoPython::raise)?;
-        }
-        if let Some(dataset) = dataset {
-            experiment = experiment.with_dataset(dataset);
-        }
-        if let Some(steps) = steps {
-            experiment = experiment.with_steps(steps);
-        }
-        if let Some(episodes) = episodes {
-            experiment = experiment.with_episodes(episodes);
-        }
-        let is_scaling = fractions.is_some();
-        if let Some(fractions) = fractions {
-            experiment = experiment.with_fractions(fractions);
-        }
-        Ok::<_, PyErr>((experiment, is_scaling))
-    };
-    let (experiment, is_scaling) = build()?;
+    let mut experiment = asked.experiment(source, &path, &raised)?;
+    let is_scaling = fractions.is_some();
+    if let Some(fractions) = fractions {
+        experiment = experiment.with_fractions(fractions);
+    }
     let board = Board::default();
     let scaling = watched(py, &board, listener.as_ref(), || experiment.run_shares(&out, &board))?;
     let mut scaling = scaling.map_err(|error| failure(&raised, error))?;

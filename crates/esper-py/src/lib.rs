@@ -11,6 +11,7 @@ mod json;
 mod learning;
 mod policy;
 mod relabel;
+mod sweep;
 mod watch;
 mod worlds;
 
@@ -27,6 +28,8 @@ mod _esper {
     };
     #[pymodule_export]
     use crate::policy::{Policy, Session};
+    #[pymodule_export]
+    use crate::sweep::{Sweep, break_lock, check_name, run_one};
     #[pymodule_export]
     use crate::watch::{set_threads, threads};
     #[pymodule_export]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use esper::Monitor;
-use esper_eval::{Observer, PlannedRun, RunResults};
+use esper_eval::{EvalError, Observer, PlannedRun, RunResults};
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -28,6 +28,7 @@ pub(crate) struct Board {
     latest: Mutex<BTreeMap<i64, (String, usize, usize)>>,
     planned: Mutex<Option<Vec<String>>>,
     finished: Mutex<Vec<i64>>,
+    failed: Mutex<Vec<(i64, String)>>,
 }
 
 /// The number of what comes before all runs: collecting.
@@ -62,6 +63,9 @@ impl Board {
         for run in std::mem::take(&mut *lock(&self.finished)) {
             listener.call_method1(py, "finished", (run,))?;
         }
+        for (run, error) in std::mem::take(&mut *lock(&self.failed)) {
+            listener.call_method1(py, "failed", (run, error))?;
+        }
         Ok(())
     }
 }
@@ -91,6 +95,10 @@ impl Observer for Board {
 
     fn finished(&self, run: usize, _results: &RunResults, _before: bool) {
         lock(&self.finished).push(run as i64);
+    }
+
+    fn failed(&self, run: usize, error: &EvalError) {
+        lock(&self.failed).push((run as i64, error.of_one().to_string()));
     }
 
     fn stop(&self) -> bool {

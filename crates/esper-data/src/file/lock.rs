@@ -28,6 +28,17 @@ impl Lock {
         Self::take(&folder.join(FOLDER_LOCK), folder)
     }
 
+    /// Takes away the lock of a folder whose holder is known to be gone, where the file system does not know it: a file system
+    /// of a network may keep the locks of a machine that was switched off. A holder that lives on after all does not know that
+    /// it lost it.
+    pub fn break_folder(folder: &Path) -> Result<(), DataError> {
+        let path = folder.join(FOLDER_LOCK);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(DataError::io(&path, error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Locks a file that is going to be written, and what is kept beside it.
     pub fn beside(file: &Path) -> Result<Self, DataError> {
         let mut name = std::ffi::OsString::from(".");
@@ -152,6 +163,18 @@ mod tests {
         assert_eq!(said, format!("{}\n", ourselves()));
         drop(lock);
         assert!(!home.path().join(FOLDER_LOCK).exists());
+    }
+
+    /// The lock of a machine that is gone is taken away; whoever had it does not take away that of the next.
+    #[test]
+    fn a_lock_is_broken() {
+        let home = tempfile::tempdir().unwrap();
+        Lock::break_folder(home.path()).unwrap();
+        let gone = Lock::folder(home.path()).unwrap();
+        Lock::break_folder(home.path()).unwrap();
+        let _next = Lock::folder(home.path()).unwrap();
+        drop(gone);
+        assert!(matches!(Lock::folder(home.path()), Err(DataError::Locked { .. })));
     }
 
     /// Many threads, one lock: never two at once, also while its file comes and goes.

@@ -4,6 +4,8 @@
 //! Everything it does is kept in a folder; what is done is not done again.
 
 mod resolved;
+mod several;
+mod work;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use esper_nn::{Device, default_device};
 use esper_tasks::{CollectOptions, Replays, Task};
 
 use self::resolved::Resolved;
+pub use self::several::{ExperimentRun, Experiments};
 use crate::comparison::Comparison;
 use crate::error::EvalError;
 use crate::observer::Observer;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use esper::Monitor;
 use esper::methods::Method;
@@ -14,13 +14,14 @@ use esper_data::{Dataset, DatasetWriter, Lock, write_json};
 use esper_nn::DeviceName;
 use esper_tasks::{Collection, Task, share};
 
+use super::work::{Job, work};
 use super::{DATA, EVALUATED, Experiment, evaluated};
 use crate::comparison::Comparison;
 use crate::error::EvalError;
 use crate::evaluate::{Ask, evaluate};
-use crate::observer::{Observer, PlannedRun, Watched};
+use crate::observer::{Observer, PlannedRun, Unobserved, Watched};
 use crate::results::{
-    DatasetSummary, MethodResults, Results, RunResults, Scaling, ScalingEntry, run_name,
+    DatasetSummary, FailedRun, MethodResults, Results, RunResults, Scaling, ScalingEntry, run_name,
 };
 use crate::source::Source;
 use crate::text::percent;
@@ -75,33 +76,26 @@ impl Resolved<'_> {
     }
 
     pub(super) fn run(&self, folder: &Path, observer: &dyn Observer) -> Result<Scaling, EvalError> {
-        let new = !folder.exists();
-        make_folder(folder)?;
-        let _lock = Lock::folder(folder)?;
-        self.keep(folder)?;
-        let data = self.data(folder, observer)?;
-        let fractions = self.fractions.clone().unwrap_or_else(|| vec![1.0]);
-        let parts: Vec<Part> = fractions
-            .into_iter()
-            .map(|fraction| self.part(folder, &data, fraction))
-            .collect::<Result<_, _>>()?;
-        let mut entries: Vec<Entry<'_>> =
-            parts.iter().flat_map(|part| self.entries(part)).collect();
-        let beside = self.share_memory(&data, &mut entries).and_then(|beside| {
+        let begun = self.begin(folder, observer)?;
+        let entries = self.entries(&begun);
+        let ready = entries.and_then(|(entries, beside)| {
             entries.iter().try_for_each(|entry| entry.plan.check(&entry.part.data))?;
-            Ok(beside)
+            Ok((entries, beside))
         });
-        // Nothing can come of this folder; one that was there before is not ours to remove.
-        if new && beside.is_err() {
-            let _ = fs::remove_dir_all(folder);
+        if ready.is_err() {
+            begun.undo();
         }
-        let mut runs = self.work(&entries, beside?, observer)?.into_iter();
+        let (entries, beside) = ready?;
+        let jobs: Vec<Job<'_>> = entries.iter().map(|entry| Job { of: self, entry }).collect();
+        let runs: Vec<RunResults> =
+            work(&jobs, beside, false, observer)?.into_iter().collect::<Result<_, _>>()?;
+        let mut runs = runs.into_iter().map(Ok);
         let mut scaling = Scaling {
             task: self.task_name(),
             preset: self.asked.preset.name().to_owned(),
             fractions: Vec::new(),
         };
-        for part in &parts {
+        for part in &begun.parts {
             let results = self.results(part, &mut runs)?;
             if self.fractions.is_some() {
                 // So that there can be a report on a share alone.
@@ -116,6 +110,38 @@ impl Resolved<'_> {
             write_json(&folder.join(Scaling::FILE), &scaling)?;
         }
         Ok(scaling)
+    }
+
+    /// Makes the folder, locks it, keeps in it what is compared, and sees to the data.
+    pub(super) fn begin(&self, folder: &Path, observer: &dyn Observer) -> Result<Begun, EvalError> {
+        let new = !folder.exists();
+        make_folder(folder)?;
+        let lock = Lock::folder(folder)?;
+        self.keep(folder)?;
+        let data = self.data(folder, observer)?;
+        let parts = self.parts(folder, &data)?;
+        Ok(Begun { folder: folder.to_owned(), new, data, parts, _lock: Some(lock) })
+    }
+
+    /// What somebody else has begun and holds the lock of, for one who does a run of it.
+    pub(super) fn join(&self, folder: &Path) -> Result<Begun, EvalError> {
+        let comparison = folder.join(Comparison::FILE);
+        if !comparison.exists() {
+            return Err(EvalError::NotBegun(folder.to_owned()));
+        }
+        self.keep(folder)?;
+        let data = match self.collection.is_some() && !folder.join(DATA).exists() {
+            true => return Err(EvalError::NotBegun(folder.to_owned())),
+            false => self.data(folder, &Unobserved)?,
+        };
+        let parts = self.parts(folder, &data)?;
+        Ok(Begun { folder: folder.to_owned(), new: false, data, parts, _lock: None })
+    }
+
+    /// The shares of the data; all of it is one.
+    fn parts(&self, folder: &Path, data: &Dataset) -> Result<Vec<Part>, EvalError> {
+        let fractions = self.fractions.clone().unwrap_or_else(|| vec![1.0]);
+        fractions.into_iter().map(|fraction| self.part(folder, data, fraction)).collect()
     }
 
     /// Keeps in the folder what is compared in it, so that only the same is gone on with.
@@ -192,8 +218,19 @@ impl Resolved<'_> {
         Ok(Part { folder, fraction, id, data })
     }
 
+    /// What is to be done on all parts, and how much of it side by side.
+    pub(super) fn entries<'a>(
+        &self,
+        begun: &'a Begun,
+    ) -> Result<(Vec<Entry<'a>>, usize), EvalError> {
+        let mut entries: Vec<Entry<'a>> =
+            begun.parts.iter().flat_map(|part| self.entries_of(part)).collect();
+        let beside = self.share_memory(&begun.data, &mut entries)?;
+        Ok((entries, beside))
+    }
+
     /// What is to be done on a part.
-    fn entries<'a>(&self, part: &'a Part) -> Vec<Entry<'a>> {
+    fn entries_of<'a>(&self, part: &'a Part) -> Vec<Entry<'a>> {
         let Experiment { policy, device, prefix, seeds, first_seed, .. } = self.asked;
         let share = match self.fractions {
             Some(_) => format!("{} of the data, ", percent(part.fraction)),
@@ -232,69 +269,8 @@ impl Resolved<'_> {
         Ok(beside)
     }
 
-    /// Trains and evaluates every entry, as many side by side as there are threads and memory allows: small networks gain
-    /// little from several.
-    fn work(
-        &self,
-        entries: &[Entry<'_>],
-        beside: usize,
-        observer: &dyn Observer,
-    ) -> Result<Vec<RunResults>, EvalError> {
-        let planned: Vec<PlannedRun> =
-            entries.iter().map(|entry| entry.planned(self.world.is_some())).collect();
-        observer.planned(&planned);
-        let threads = rayon::current_num_threads();
-        let workers = threads.min(beside);
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let stop = || observer.stop() || failed.load(Ordering::Relaxed);
-        let done: Mutex<Vec<Option<Result<RunResults, EvalError>>>> =
-            Mutex::new(entries.iter().map(|_| None).collect());
-        // The most data first: what takes longest should not be begun last.
-        let mut order: Vec<usize> = (0..entries.len()).collect();
-        order.sort_by(|&a, &b| entries[b].part.fraction.total_cmp(&entries[a].part.fraction));
-        let take = || -> Option<usize> {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            order.get(at).copied().filter(|_| !stop())
-        };
-        let worker = || {
-            while let Some(at) = take() {
-                let entry = &entries[at];
-                let watched = Watched { run: at, observer, stop: &stop };
-                let result = self.one(entry, &watched).map_err(|error| error.of_run(&entry.name));
-                match &result {
-                    Ok((run, before)) => observer.finished(at, run, *before),
-                    Err(_) => failed.store(true, Ordering::Relaxed),
-                }
-                let result = result.map(|(run, _)| run);
-                done.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(result);
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| {
-                    let threads = threads.div_ceil(workers).max(1);
-                    match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
-                        Ok(pool) => pool.install(worker),
-                        Err(_) => worker(),
-                    }
-                });
-            }
-        });
-        // What went wrong in one says more than that the others were stopped.
-        let mut stopped = false;
-        let mut runs = Vec::new();
-        for result in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            match result {
-                Some(Ok(run)) => runs.push(run),
-                Some(Err(EvalError::Stopped)) | None => stopped = true,
-                Some(Err(error)) => return Err(error),
-            }
-        }
-        if stopped { Err(EvalError::Stopped) } else { Ok(runs) }
-    }
-
     /// Trains one entry, and evaluates it where there is a world; says whether all of that was done before.
-    fn one(
+    pub(super) fn one(
         &self,
         entry: &Entry<'_>,
         watched: &Watched<'_>,
@@ -322,50 +298,82 @@ impl Resolved<'_> {
         Ok((results, false))
     }
 
-    /// The results on a part, from runs in the order of its entries.
-    fn results(
+    /// The results on a part, from runs in the order of its entries. A method of which nothing came is not among them.
+    pub(super) fn results(
         &self,
         part: &Part,
-        runs: &mut impl Iterator<Item = RunResults>,
+        runs: &mut impl Iterator<Item = Result<RunResults, FailedRun>>,
     ) -> Result<Results, EvalError> {
         let Experiment { source, policy, preset, seeds, dataset, .. } = self.asked;
-        let methods = self.methods.iter().map(|method| {
-            let runs = runs.by_ref().take(*seeds as usize).collect();
+        let mut failed = Vec::new();
+        let methods = self.methods.iter().filter_map(|method| {
+            let mut complete = Vec::new();
+            for run in runs.by_ref().take(*seeds as usize) {
+                match run {
+                    Ok(run) => complete.push(run),
+                    Err(run) => failed.push(run),
+                }
+            }
+            if complete.is_empty() {
+                return None;
+            }
             let policy = method.takes_policy().then(|| policy.name());
-            let results = MethodResults::of(&method.about(), policy, runs);
-            match (source, self.world) {
+            let results = MethodResults::of(&method.about(), policy, complete);
+            Some(match (source, self.world) {
                 (Source::Task(task), Some(_)) => results.beside_published(task, dataset.as_deref()),
                 (Source::Given { .. }, Some(world)) => results.normalised(world),
                 (_, None) => results,
-            }
+            })
         });
         let methods = methods.collect();
         let discount = self.config.get::<General>()?.discount;
         let path = source.given_data().map(|given| given.path.as_path());
         let summary = DatasetSummary::of(&part.data, path, discount);
         let task = self.task_name();
-        Ok(Results::new(task.as_deref(), preset.name(), *seeds as usize, summary, methods))
+        let results =
+            Results::new(task.as_deref(), preset.name(), *seeds as usize, summary, methods);
+        Ok(Results { failed, ..results })
+    }
+}
+
+/// An experiment that was begun: its folder is there, and so is its data.
+pub(super) struct Begun {
+    pub(super) folder: PathBuf,
+    /// Whether the folder was made for it.
+    new: bool,
+    data: Dataset,
+    pub(super) parts: Vec<Part>,
+    /// Nobody else begins one here; who does a run of it holds the lock of that run.
+    _lock: Option<Lock>,
+}
+
+impl Begun {
+    /// Nothing can come of the folder; one that was there before is not ours to remove.
+    pub(super) fn undo(&self) {
+        if self.new {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
     }
 }
 
 /// Data to compare on: all of it, or a share.
-struct Part {
-    folder: PathBuf,
+pub(super) struct Part {
+    pub(super) folder: PathBuf,
     fraction: f64,
-    data: Dataset,
+    pub(super) data: Dataset,
     id: DataId,
 }
 
 /// One method with one seed, on one part.
-struct Entry<'a> {
-    name: String,
-    plan: Plan,
-    path: PathBuf,
-    part: &'a Part,
+pub(super) struct Entry<'a> {
+    pub(super) name: String,
+    pub(super) plan: Plan,
+    pub(super) path: PathBuf,
+    pub(super) part: &'a Part,
 }
 
 impl Entry<'_> {
-    fn planned(&self, in_world: bool) -> PlannedRun {
+    pub(super) fn planned(&self, in_world: bool) -> PlannedRun {
         let mut phases = self.plan.method.phases();
         phases.extend(in_world.then_some("evaluate"));
         PlannedRun { name: self.name.clone(), method: self.plan.about().name, phases }

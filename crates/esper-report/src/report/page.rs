@@ -5,7 +5,8 @@ use std::fmt::Write;
 use esper::RECORD_EVERY;
 use esper_eval::text::{count, leaked, number, percent, plural};
 use esper_eval::{
-    Again, Comparison, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS, ScalingEntry,
+    Again, Comparison, FailedRun, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS,
+    ScalingEntry,
 };
 
 use super::figure::{Figure, csv, escape};
@@ -142,6 +143,10 @@ fn comparison(compared: &Compared, at: usize, page: &mut String) {
         let _ = write!(about, ", {} episodes with each target", count(comparison.episodes));
     }
     let _ = write!(page, "<p>{}.</p>", escape(&about));
+    for FailedRun { method, seed, error } in &results.failed {
+        let run = escape(&format!("{method}, seed {seed}"));
+        let _ = write!(page, "<p class=\"bad warning\">{run} failed: {}.</p>", escape(error));
+    }
     if compared.comparison.is_none() && results.dataset.overview.is_none() {
         *page += OLDER;
     }
