@@ -21,7 +21,7 @@ def gambling() -> esper.Dataset:
 @pytest.fixture(scope="session")
 def trained(gambling: esper.Dataset, tmp_path_factory: pytest.TempPathFactory) -> esper.Run:
     out = tmp_path_factory.mktemp("runs") / "esper"
-    return esper.train(gambling, seed=3, out=out, progress=False, settings=TINY)
+    return esper.train(gambling, seed=3, out=out, condition="return", progress=False, settings=TINY)
 
 
 @pytest.fixture(scope="session")
