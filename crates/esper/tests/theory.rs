@@ -250,3 +250,25 @@ fn history_saves_what_markov_labels_lose() {
         assert!((mean - achieved).abs() < 0.03, "{transition}: {mean}, not {achieved}");
     }
 }
+
+/// Two choices of three that nothing is left to chance of: the first pays 0 to 2 at once, the second twice that.
+fn sure(times: usize) -> Dataset {
+    let choices = (0..9u8).map(|both| (both / 3, both % 3));
+    let trajectory = |(first, second): (u8, u8)| Trajectory {
+        states: vec![0, 1 + first, 4],
+        actions: vec![first, second],
+        rewards: vec![f32::from(first), 2.0 * f32::from(second)],
+    };
+    let all: Vec<Trajectory> = (0..times).flat_map(|_| choices.clone().map(trajectory)).collect();
+    dataset(5, 3, &all)
+}
+
+/// In a deterministic world what an episode returned is what its behaviour returns: ESPER is return conditioning there.
+#[test]
+fn without_chance_labels_are_returns() {
+    let data = sure(100);
+    let few = ["cluster.steps=100", "leakage.steps=50", "promise.steps=10"];
+    assert_eq!(relabel(&data, "esper", &few), relabel(&data, "rvs", &few));
+    let gamble = relabel(&gambling(20), "esper", &few);
+    assert_ne!(gamble, relabel(&gambling(20), "rvs", &few), "where there is chance they are not");
+}

@@ -181,7 +181,11 @@ impl Tried {
         let phase = phase_of("returns", attempt);
         let sizes = (&config.returns, config.cluster.truncate);
         let predictor = ReturnPredictor::train(context, sizes, &clusters, &returns, &phase)?;
-        let values = predictor.label(context, &clusters, config.returns.samples)?;
+        // Where nothing is left to chance, what an episode returned is what its behaviour returns on average.
+        let values = match luck.is_none_or(Luck::is_there) {
+            true => predictor.label(context, &clusters, config.returns.samples)?,
+            false => returns,
+        };
         let luck = luck.map(|luck| luck.in_labels(&values, context));
         let clean = luck.map_or(clustering.clean, |luck: LuckInLabels| {
             luck.is_clean(config.leakage.luck_tolerance)
