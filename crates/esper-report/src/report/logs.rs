@@ -34,7 +34,7 @@ pub(super) fn sections(compared: &Compared, page: &mut String) {
 }
 
 /// A number rounded as a person would say it.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     number((value * 1000.0).round() / 1000.0)
 }
 
