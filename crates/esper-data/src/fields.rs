@@ -75,10 +75,13 @@ pub enum Word {
     Text(String),
 }
 
+/// How a word that is missing is shown; it may also be given so, where no text of the log is the same.
+const MISSING: &str = "(missing)";
+
 impl std::fmt::Display for Word {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Word::Missing => f.write_str("(missing)"),
+            Word::Missing => f.write_str(MISSING),
             Word::Boolean(truth) => write!(f, "{truth}"),
             Word::Whole(number) => write!(f, "{number}"),
             Word::Text(text) => f.write_str(text),
@@ -116,7 +119,16 @@ impl Word {
 
 /// Whether a value of JSON stands for none.
 fn is_missing(value: &Value) -> bool {
-    value.is_null() || value.as_str().is_some_and(str::is_empty)
+    value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+/// What tables write for a number, a truth or a date that is missing, as they are imported; among categories these are words.
+const MARKERS: [&str; 8] = ["na", "n/a", "nan", "null", "none", "nil", "-", "?"];
+
+/// Whether a value of JSON stands for a number, a truth or a date that is missing.
+fn is_no_number(value: &Value) -> bool {
+    let is_marker = |text: &str| MARKERS.iter().any(|word| text.trim().eq_ignore_ascii_case(word));
+    is_missing(value) || value.as_str().is_some_and(is_marker)
 }
 
 impl Field {
@@ -138,14 +150,17 @@ impl Field {
             fill.ok_or_else(|| format!("`{name}` is missing, which it never was in the log"))
         };
         match &self.kind {
-            FieldKind::Missing => Ok(f32::from(u8::from(is_missing(value)))),
+            FieldKind::Missing => Ok(f32::from(u8::from(is_no_number(value)))),
             FieldKind::Category { values } => match values.iter().position(|word| word.is(value)) {
                 Some(at) => Ok(at as f32),
                 None if is_missing(value) => filled(None),
+                None if value.as_str() == Some(MISSING) && values.contains(&Word::Missing) => {
+                    self.cell(None)
+                }
                 None => Err(format!("`{name}` is {value}, which is not in the log; {}", known(values))),
             },
             FieldKind::Number { fill } | FieldKind::Boolean { fill } | FieldKind::Date { fill, .. }
-                if is_missing(value) =>
+                if is_no_number(value) =>
             {
                 filled(*fill)
             }
@@ -159,6 +174,16 @@ impl Field {
                 .ok_or_else(|| {
                     format!("`{name}` is {value}, which is no date such as 2024-05-31 or 2024-05-31T12:00:00")
                 }),
+        }
+    }
+
+    /// A number of a cell as people read it: of a date the day, of anything else the number.
+    pub fn text(&self, cell: f32) -> String {
+        match self.kind {
+            FieldKind::Date { origin, .. } => {
+                day(origin + f64::from(cell) * SECONDS_OF_A_DAY).unwrap_or_else(|| cell.to_string())
+            }
+            _ => cell.to_string(),
         }
     }
 
@@ -269,6 +294,26 @@ pub fn parse_date(text: &str) -> Option<f64> {
         return None;
     }
     Some(midnight + f64::from(hours * 3600 + minutes * 60) + seconds - offset)
+}
+
+/// The day of some seconds since 1970, as ISO 8601 has it; `None` outside of years with four digits.
+fn day(seconds: f64) -> Option<String> {
+    let days = (seconds / SECONDS_OF_A_DAY).floor();
+    // About where it is, and from there to the year that it is in.
+    let mut year = 1970 + (days / 365.2425).floor() as i64;
+    let days = days as i64;
+    while year < 10_000 && days_since_1970(year + 1, 1, 1) <= days {
+        year += 1;
+    }
+    while year >= 0 && days_since_1970(year, 1, 1) > days {
+        year -= 1;
+    }
+    if !(0..10_000).contains(&year) {
+        return None;
+    }
+    let month = (1..=12).rev().find(|&month| days_since_1970(year, month, 1) <= days)?;
+    let day = days - days_since_1970(year, month, 1) + 1;
+    Some(format!("{year:04}-{month:02}-{day:02}"))
 }
 
 fn days_of(year: i64, month: i64) -> i64 {
@@ -420,6 +465,45 @@ mod tests {
         assert_eq!(cells(given).unwrap(), [40.0, 1.0, 0.0, -1.0, 0.0]);
     }
 
+    /// What a table may hold for a number that is missing may also be asked with, and nothing else.
+    #[test]
+    fn what_is_missing_in_a_table_is_missing_in_a_request() {
+        use std::ops::ControlFlow;
+        let go_on = |_| ControlFlow::Continue(());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.csv");
+        for marker in MARKERS.iter().map(|word| word.to_uppercase()).chain([String::new()]) {
+            let rows = format!("a,5,x,1\na,7,y,0\nb,{marker},x,1\nb,6,y,0\n");
+            std::fs::write(&path, format!("episode,obs_age,action,reward\n{rows}")).unwrap();
+            let table = crate::tables::Table::open(std::slice::from_ref(&path)).unwrap();
+            let survey = table.survey(&crate::tables::Mapping::default(), go_on).unwrap();
+            let fields = &survey.metadata().fields;
+            let kinds: Vec<&FieldKind> = fields.observation.iter().map(|of| &of.kind).collect();
+            assert!(matches!(kinds[..], [FieldKind::Number { fill: Some(_) }, FieldKind::Missing]));
+            let given = json!({ "obs_age": marker });
+            let mut cells = Cells::Float(Vec::new());
+            fields.observation_cells(given.as_object().unwrap(), &mut cells).unwrap();
+            assert_eq!(cells.view().number(1), 1.0, "`{marker}`");
+        }
+        let given = json!({"age": "NO", "ward": "A", "since": "2020-01-01", "urgent": 1});
+        assert!(cells(given).unwrap_err().contains("not a finite number"));
+    }
+
+    /// A list of known words has `(missing)`: it is taken as it is shown.
+    #[test]
+    fn a_missing_word_may_be_given_as_it_is_shown() {
+        let of = |values: Vec<Word>| Field::new("ward", FieldKind::Category { values });
+        let text = |text: &str| Word::Text(text.to_owned());
+        let ward = of(vec![text("A"), Word::Missing]);
+        for given in [json!("(missing)"), json!(null), json!("")] {
+            assert_eq!(ward.cell(Some(&given)), Ok(1.0), "{given}");
+        }
+        // A text of the log comes first, and what was never missing is not.
+        let ward = of(vec![Word::Missing, text("(missing)")]);
+        assert_eq!(ward.cell(Some(&json!("(missing)"))), Ok(1.0));
+        assert!(of(vec![text("A")]).cell(Some(&json!("(missing)"))).is_err());
+    }
+
     #[test]
     fn what_is_wrong_is_said_with_its_column() {
         let given = |ward: Value, since: Value, extra: &str| json!({"ward": ward, "since": since, "urgent": false, extra: 1});
@@ -480,7 +564,16 @@ mod tests {
             ("1900-03-01", -2_203_891_200.0),
         ] {
             assert_eq!(parse_date(text), Some(seconds), "{text}");
+            let of_day = &text[..10];
+            assert_eq!(day(parse_date(of_day).unwrap() + 86_399.0).as_deref(), Some(of_day));
         }
+        for days in -800_000..=2_900_000 {
+            let seconds = f64::from(days) * SECONDS_OF_A_DAY;
+            if let Some(text) = day(seconds) {
+                assert_eq!(parse_date(&text), Some(seconds), "{text}");
+            }
+        }
+        assert_eq!((day(1e15), day(-1e15)), (None, None));
         for text in [
             "2023-02-29",
             "2024-13-01",

@@ -48,7 +48,7 @@ pub use experiment::{DATA, Experiment, ExperimentRun, Experiments, default_confi
 pub use observer::{Observer, PlannedRun, Unobserved};
 pub use prove::{Contender, Proof, Proven, Tried, Verdict};
 pub use results::{
-    DatasetSummary, FailedRun, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS, Results,
-    ResultsError, RunResults, Scaling, ScalingEntry, read_json, run_name,
+    DatasetSummary, FailedRun, LeftOut, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS,
+    Results, ResultsError, RunResults, Scaling, ScalingEntry, read_json, run_name,
 };
 pub use rollouts::{Achieved, Sweep, rollouts};

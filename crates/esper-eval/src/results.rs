@@ -183,6 +183,18 @@ pub struct Results {
     /// Runs that failed, where the others went on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedRun>,
+    /// Usual methods that cannot learn from this data, where nobody asked for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A method that was left out of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub method: String,
+    /// Why.
+    pub why: String,
 }
 
 /// A run that failed.
@@ -369,7 +381,7 @@ impl Results {
         methods: Vec<MethodResults>,
     ) -> Self {
         let (task, preset) = (task.map(str::to_owned), preset.into());
-        Results { task, preset, seeds, dataset, methods, failed: Vec::new() }
+        Results { task, preset, seeds, dataset, methods, failed: Vec::new(), left_out: Vec::new() }
     }
 
     /// What they are of: the file of the data, or the task.

@@ -196,3 +196,32 @@ fn a_limit_of_memory_changes_no_result() {
     assert!(refused.is_err_and(|error| error.to_string().contains("allow more memory")));
     assert!(!home.path().join("none").exists(), "nothing is left of what is refused");
 }
+
+/// A dose and a place, both in words: cql cannot choose both. It is left out where nobody asked for it, and refused with what to ask
+/// for where somebody did.
+#[test]
+fn usual_methods_that_cannot_take_the_actions_are_left_out() {
+    let both = Space::MultiDiscrete { nvec: vec![2, 3] };
+    let mut builder = DatasetBuilder::new(Metadata::new(Space::Discrete { n: 2 }, both));
+    for episode in 0..60u8 {
+        builder.push(&[episode % 2], &[episode % 2, episode % 3], 1.0).unwrap();
+        builder.end(&[0u8], End { terminated: true, truncated: false }).unwrap();
+    }
+    let data = builder.build().unwrap();
+    let usual = Experiment::on(data.clone(), "both.parquet".as_ref());
+    assert_eq!(usual.comparison().unwrap().methods, ["esper", "rvs"]);
+    let left_out = usual.left_out().unwrap();
+    assert_eq!((left_out.len(), left_out[0].method.as_str()), (1, "cql"));
+    for asked in [&["cql"][..], &["esper", "cql", "rvs"]] {
+        let error = usual.clone().with_methods(asked).unwrap().comparison().unwrap_err();
+        assert!(error.to_string().contains("--methods esper,rvs"), "{error}");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let small = usual.with_settings(None, SMALL).with_seeds(1);
+    let results = small.run(&home.path().join("run"), &Unobserved).unwrap();
+    assert_eq!((results.left_out, results.methods.len()), (left_out, 2));
+    // One choice among some is for all of them.
+    let one = Experiment::on(log(60), "one.parquet".as_ref());
+    assert!(one.left_out().unwrap().is_empty());
+    assert_eq!(one.comparison().unwrap().methods.len(), 3);
+}

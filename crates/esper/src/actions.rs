@@ -13,7 +13,8 @@ use crate::features::Encoding;
 ///
 /// Categories get logits; several of them are independent of each other given the network's input. Real numbers are
 /// Gaussian, independent of each other: the network puts out their means and, squashed, the logarithms of their standard
-/// deviations, both in standardised units. What is drawn beyond the bounds of the space is moved to them.
+/// deviations, both in standardised units. What is drawn beyond the bounds of the space is moved to them; where it has none, to the
+/// lowest or the highest number of the data: nobody knows what lies beyond.
 ///
 /// Beside the distribution there is a plain *reconstruction* of an action: logits again, or means alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -122,15 +123,24 @@ impl ActionHead {
     /// Appends what is expected of an action for one row of outputs: the probabilities of all categories of every cell, or the
     /// means of real numbers, moved to the bounds of the space.
     pub(crate) fn expected(&self, outputs: &[f32], expected: &mut Vec<f32>) {
-        if let Space::Box { bounds, .. } = self.encoding.space() {
+        if let Space::Box { .. } = self.encoding.space() {
             for (cell, (mean, scale)) in outputs.iter().zip(self.encoding.scaling()).enumerate() {
-                let bounds = bounds.as_ref().map(|bounds| bounds[cell]);
-                let [low, high] = bounds.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]);
+                let [low, high] = self.limits(cell);
                 expected.push((scale.undo(*mean) as f32).clamp(low, high));
             }
             return;
         }
         self.probabilities(outputs, expected);
+    }
+
+    /// The lowest and the highest number that a cell of real numbers may have: the bounds of the space, or where it has none what
+    /// was seen in the data. Without limits where neither is known.
+    pub fn limits(&self, cell: usize) -> [f32; 2] {
+        let bounds = match self.encoding.space() {
+            Space::Box { bounds: Some(bounds), .. } => bounds.get(cell),
+            _ => self.encoding.ranges().get(cell).filter(|[low, high]| low <= high),
+        };
+        bounds.copied().unwrap_or([f32::NEG_INFINITY, f32::INFINITY])
     }
 
     /// Draws an action for one row of outputs and appends its cells.
@@ -161,15 +171,12 @@ impl ActionHead {
         category: impl Fn(&[f32], &mut S) -> usize,
     ) {
         match (self.encoding.space(), actions) {
-            (Space::Box { bounds, .. }, Cells::Float(actions)) => {
+            (Space::Box { .. }, Cells::Float(actions)) => {
                 let (means, spreads) = outputs.split_at(self.encoding.width());
                 let numbers = means.iter().zip(spreads).zip(self.encoding.scaling());
                 for (cell, ((mean, spread), scale)) in numbers.enumerate() {
                     let chosen = number(*mean, *spread, state);
-                    let [low, high] = match bounds {
-                        Some(bounds) => bounds[cell],
-                        None => [f32::NEG_INFINITY, f32::INFINITY],
-                    };
+                    let [low, high] = self.limits(cell);
                     actions.push((scale.undo(chosen) as f32).clamp(low, high));
                 }
             }
@@ -260,6 +267,26 @@ mod tests {
         assert!((450..550).contains(&at_bound), "{at_bound}");
     }
 
+    /// Nobody gave less than 0.5 or more than 1.5: no policy does, however far its mean is. Bounds that are declared say what may be
+    /// done, whatever was done.
+    #[test]
+    fn real_actions_without_bounds_stay_within_what_was_done() {
+        let done = Cells::Float(vec![0.5, 1.5]);
+        for (bounds, right) in [(None, [0.5, 1.5]), (Some(vec![[-9.0, 9.0]]), [-9.0, 9.0])] {
+            let head = head(&Space::Box { shape: vec![1], bounds }, &done);
+            assert_eq!(head.limits(0), right);
+            let (mut drawn, mut rng) = (Cells::Float(Vec::new()), Seed::new(0).rng());
+            (0..100).for_each(|at| head.draw(&[at as f32 - 50.0, 1.0], &mut rng, &mut drawn));
+            let numbers: Vec<f32> = (0..100).map(|at| drawn.view().number(at)).collect();
+            assert!(numbers.iter().all(|number| (right[0]..=right[1]).contains(number)));
+            assert_eq!((numbers[0], numbers[99]), (right[0], right[1]));
+            let (mut greedy, mut expected) = (Cells::Float(Vec::new()), Vec::new());
+            head.most_probable(&[99.0, 0.0], &mut greedy);
+            head.expected(&[99.0, 0.0], &mut expected);
+            assert_eq!((greedy.view().number(0), expected[0]), (right[1], right[1]));
+        }
+    }
+
     /// Odds of 3 to 1 and of 1 to 1: probabilities add up cell by cell, the likelier category is the greedy one, the first of equals.
     #[test]
     fn probabilities_and_the_most_probable_action_follow_from_logits() {
@@ -289,7 +316,7 @@ mod tests {
     /// Draws have the mean and the deviation that the loss is lowest at: for a Gaussian, -log p is 1/2 + log σ on average.
     #[test]
     fn real_actions_are_drawn_from_the_distribution_of_the_loss() {
-        let space = Space::Box { shape: vec![1], bounds: None };
+        let space = Space::Box { shape: vec![1], bounds: Some(vec![[-1e3, 1e3]]) };
         let spread = Cells::Float(vec![1.0, 5.0]);
         let head = head(&space, &spread);
         let outputs = [0.5, 0.4f32];

@@ -21,8 +21,8 @@ pub trait Agent: Send {
     /// chosen ones are appended in their order.
     ///
     /// An observation outside its space, a place without an episode or one that is named twice is an error; then no action is
-    /// chosen, and nothing is remembered of the attempt. Real numbers only have to be finite: bounds of a space are not
-    /// enforced, neither on observations nor on the actions that are chosen.
+    /// chosen, and nothing is remembered of the attempt. Real numbers of observations only have to be finite: bounds of a space are
+    /// not enforced. Actions are within their limits ([`ActionHead::limits`]).
     fn act(
         &mut self,
         observations: CellsRef<'_>,

@@ -24,7 +24,7 @@ pub use self::several::{ExperimentRun, Experiments};
 use crate::comparison::Comparison;
 use crate::error::EvalError;
 use crate::observer::Observer;
-use crate::results::{Results, RunResults, Scaling, read_json};
+use crate::results::{LeftOut, Results, RunResults, Scaling, read_json};
 use crate::source::Source;
 use crate::text::percent;
 
@@ -70,6 +70,9 @@ pub struct Experiment {
     /// Who learns by acting, where data is a replay.
     replays: Option<Arc<dyn Replays>>,
 }
+
+/// Methods, in the order that they are compared in.
+type Methods = Vec<Arc<dyn Method>>;
 
 /// What is compared where nothing is said; with shares of the data the first two.
 const METHODS: usize = 3;
@@ -283,6 +286,42 @@ impl Experiment {
         Experiment { prefix: prefix.into(), ..self }
     }
 
+    /// Methods that would usually be compared, but cannot learn from the data that is given, and why: nobody asked for them.
+    pub fn left_out(&self) -> Result<Vec<LeftOut>, EvalError> {
+        Ok(self.resolve()?.left_out)
+    }
+
+    /// The methods that were asked for, or else the usual ones that can choose among the actions of the data, and those that cannot.
+    fn fitting_methods(&self, shares: bool) -> Result<(Methods, Vec<LeftOut>), EvalError> {
+        let usual = Self::usual_methods(&self.registry, shares).to_vec();
+        let Source::Given { data, .. } = &self.source else {
+            return Ok((self.methods.clone().unwrap_or(usual), Vec::new()));
+        };
+        let actions = &data.metadata().action_space;
+        let (mut fitting, mut left_out) = (Vec::new(), Vec::new());
+        for method in self.methods.as_ref().unwrap_or(&usual) {
+            match method.check_actions(actions) {
+                Ok(()) => fitting.push(method.clone()),
+                Err(error) => {
+                    left_out.push(LeftOut { method: method.about().name, why: error.to_string() });
+                }
+            }
+        }
+        match (left_out.first(), &self.methods) {
+            (Some(LeftOut { why, .. }), Some(_)) => {
+                let fits = |method: &&Arc<dyn Method>| method.check_actions(actions).is_ok();
+                let others = if fitting.is_empty() { &usual } else { &fitting };
+                let others: Vec<String> =
+                    others.iter().filter(fits).map(|method| method.about().name).collect();
+                Err(EvalError::Asked(format!(
+                    "{why}; leave it out: --methods {}",
+                    others.join(",")
+                )))
+            }
+            _ => Ok((fitting, left_out)),
+        }
+    }
+
     /// What is compared, as it is kept.
     pub fn comparison(&self) -> Result<Comparison, EvalError> {
         Ok(self.resolve()?.comparison())
@@ -322,8 +361,7 @@ impl Experiment {
             // Two that are called the same would share a folder.
             fractions.dedup_by_key(|fraction| percent(*fraction));
         }
-        let usual = || Self::usual_methods(&self.registry, fractions.is_some()).to_vec();
-        let mut methods = self.methods.clone().unwrap_or_else(usual);
+        let (mut methods, left_out) = self.fitting_methods(fractions.is_some())?;
         if let Some(path) = &self.labels {
             methods.push(Arc::new(FromFile { path: path.clone() }));
         }
@@ -354,6 +392,7 @@ impl Experiment {
             collection,
             config,
             methods,
+            left_out,
             fractions,
         })
     }

@@ -21,7 +21,8 @@ use crate::error::EvalError;
 use crate::evaluate::{Ask, evaluate};
 use crate::observer::{Observer, PlannedRun, Unobserved, Watched};
 use crate::results::{
-    DatasetSummary, FailedRun, MethodResults, Results, RunResults, Scaling, ScalingEntry, run_name,
+    DatasetSummary, FailedRun, LeftOut, MethodResults, Results, RunResults, Scaling, ScalingEntry,
+    run_name,
 };
 use crate::source::Source;
 use crate::text::percent;
@@ -30,6 +31,8 @@ use crate::text::percent;
 pub(super) struct Resolved<'a> {
     pub(super) asked: &'a Experiment,
     pub(super) methods: Vec<Arc<dyn Method>>,
+    /// Usual methods that cannot learn from the data.
+    pub(super) left_out: Vec<LeftOut>,
     pub(super) config: Config,
     /// Settings that differ from the preset's.
     pub(super) changes: Vec<String>,
@@ -332,7 +335,7 @@ impl Resolved<'_> {
         let task = self.task_name();
         let results =
             Results::new(task.as_deref(), preset.name(), *seeds as usize, summary, methods);
-        Ok(Results { failed, ..results })
+        Ok(Results { failed, left_out: self.left_out.clone(), ..results })
     }
 }
 

@@ -241,6 +241,11 @@ impl Scaled {
         self.comparison.name()
     }
 
+    /// Whether policies were tried in a world.
+    pub(super) fn in_world(&self) -> bool {
+        self.scaling.fractions.iter().any(|entry| entry.results.in_world())
+    }
+
     /// Reads the folder of such comparisons.
     pub fn read(folder: &Path) -> Result<Self, ReportError> {
         Ok(Scaled { comparison: Comparison::read(folder)?, scaling: Scaling::read(folder)? })

@@ -34,7 +34,7 @@ pub(super) fn sections(compared: &Compared, page: &mut String) {
 }
 
 /// A number rounded as a person would say it.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     number((value * 1000.0).round() / 1000.0)
 }
 
@@ -100,9 +100,22 @@ fn in_short(compared: &Compared, page: &mut String) {
 fn better(compared: &Compared, low: Option<f64>) -> &'static str {
     let (Some(low), Some(overview)) = (low, &compared.results.dataset.overview) else { return "" };
     let best = overview.best_behaviour().and_then(|best| best.high);
-    match (overview.all.high, best) {
-        (_, Some(best)) if low > best => "Even its lower end is above the best behaviour. ",
-        (Some(all), _) if low > all => "Even its lower end is above the mean of the past. ",
+    lower_end(low, overview.all.mean_return, overview.all.high, best)
+}
+
+/// What the lower end of a promise says beside the mean of the past, which is only known up to some upper end, and beside that of
+/// the best behaviour, where there is one.
+fn lower_end(low: f64, mean: f64, highest: Option<f64>, best: Option<f64>) -> &'static str {
+    match (highest, best) {
+        (_, Some(best)) if low > best => {
+            "Even its lower end is above all that the mean of the best behaviour may be. "
+        }
+        (Some(highest), _) if low > highest => {
+            "Even its lower end is above all that the mean of the past may be. "
+        }
+        _ if low > mean => {
+            "Its lower end is above the mean of the past, but within what that mean may be: a gain is likely, not sure. "
+        }
         _ => "Its lower end is not above the mean of the past: there may be nothing to gain. ",
     }
 }
@@ -475,4 +488,26 @@ fn calibrated(calibration: &LabelCalibration, page: &mut String) {
         );
     }
     *page += "</table></div></details>";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The past returns 4.735 on average, and may return up to 5.218: what is said of a lower end is true of these numbers.
+    #[test]
+    fn what_is_said_of_a_lower_end_is_what_was_compared() {
+        for (low, words) in [
+            (6.1, "above all that the mean of the best behaviour may be"),
+            (5.3, "above all that the mean of the past may be"),
+            (5.044, "above the mean of the past, but within what that mean may be"),
+            (4.735, "not above the mean of the past"),
+            (4.0, "not above the mean of the past"),
+        ] {
+            let said = lower_end(low, 4.735, Some(5.218), Some(6.0));
+            assert!(said.contains(words), "{low}: {said}");
+        }
+        // Of a single episode nobody knows what the mean may be.
+        assert!(lower_end(9.0, 4.735, None, None).contains("within what that mean may be"));
+    }
 }

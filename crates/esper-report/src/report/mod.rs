@@ -8,6 +8,7 @@ mod figure;
 mod gather;
 mod logs;
 mod logs_charts;
+mod logs_shares;
 mod page;
 mod png;
 
@@ -213,6 +214,10 @@ impl Report {
             figures.extend(methods.filter_map(|method| charts::curves(compared, method)));
         }
         for scaled in &self.scaled {
+            if !scaled.in_world() {
+                figures.extend(logs_shares::figure(scaled));
+                continue;
+            }
             figures.push(charts::scaling(scaled));
             figures.extend(charts::scaling_targets(scaled));
         }

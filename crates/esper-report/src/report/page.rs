@@ -5,13 +5,13 @@ use std::fmt::Write;
 use esper::RECORD_EVERY;
 use esper_eval::text::{count, leaked, number, percent, plural};
 use esper_eval::{
-    Again, Comparison, FailedRun, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS,
+    Again, Comparison, FailedRun, LeftOut, MeanStd, MethodResults, NormalisedScores, PAPER_SEEDS,
     ScalingEntry,
 };
 
 use super::figure::{Figure, csv, escape};
 use super::gather::{Compared, Scaled};
-use super::{Report, Section, Verdicts, charts, logs};
+use super::{Report, Section, Verdicts, charts, logs, logs_shares};
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
@@ -33,7 +33,11 @@ pub(super) fn page(report: &Report) -> String {
         comparison(compared, at, &mut page);
     }
     for (at, scaled) in report.scaled.iter().enumerate() {
-        scaling(scaled, at, &mut page);
+        match scaled.in_world() {
+            true => scaling(scaled, at, &mut page),
+            false => logs_shares::section(scaled, at, &mut page),
+        }
+        run_again(&scaled.comparison, &mut page);
     }
     for Section { title, words, figure, command } in &report.others {
         let _ = write!(
@@ -146,6 +150,10 @@ fn comparison(compared: &Compared, at: usize, page: &mut String) {
     for FailedRun { method, seed, error } in &results.failed {
         let run = escape(&format!("{method}, seed {seed}"));
         let _ = write!(page, "<p class=\"bad warning\">{run} failed: {}.</p>", escape(error));
+    }
+    for LeftOut { method, why } in &results.left_out {
+        let words = escape(&format!("{method} is left out: {why}"));
+        let _ = write!(page, "<p class=\"soft\">{words}.</p>");
     }
     if compared.comparison.is_none() && results.dataset.overview.is_none() {
         *page += OLDER;
@@ -531,7 +539,6 @@ fn scaling(scaled: &Scaled, at: usize, page: &mut String) {
             page,
         );
     }
-    run_again(comparison, page);
 }
 
 /// The command that makes it again, or which call of the library it was.

@@ -13,7 +13,7 @@ pub mod rvs;
 
 pub use findings::{Curve, Findings, LabelCalibration, LabelGroup, Measure};
 
-use esper_data::{Dataset, Seed, check_name};
+use esper_data::{Dataset, Seed, Space, check_name};
 use esper_nn::Device;
 
 use self::esper::Clusters;
@@ -99,6 +99,11 @@ pub trait Method: Send + Sync {
     /// where it is the same.
     fn identity(&self) -> Result<Option<String>, Error> {
         Ok(None)
+    }
+
+    /// Whether it can choose among such actions. Where nobody asked for it, a method that cannot is left out of a comparison.
+    fn check_actions(&self, _actions: &Space) -> Result<(), Error> {
+        Ok(())
     }
 
     /// Whether there is any sense in training on this data.

@@ -11,7 +11,7 @@
 //! | `steps` | where the network sees the time: steps since the start of the episode |
 //!
 //! The output is `probabilities` of the categories of an action, cell after cell; or `mean` and `deviation` of a Gaussian for each real
-//! number, to be moved to the bounds of the space when drawn beyond; or `values` of actions, of which the highest is taken. Metadata has the
+//! number, to be moved to the bounds of the space, or without bounds to the range of the data, when drawn beyond; or `values` of actions, of which the highest is taken. Metadata has the
 //! policy's card (`esper`), and parts of it that are of use by themselves: `observation_space`, `action_space`, `fields`, `promises`.
 
 mod model;
@@ -273,9 +273,18 @@ impl Builder {
             let mean = self.in_units(&parts[0], encoding.scaling());
             let deviation = self.deviation(&parts[1], encoding.scaling());
             self.output("mean", cells, "the mean of every number of the action", &mean);
-            let summary =
-                "its standard deviation; what is drawn beyond the bounds is moved to them";
-            return self.output("deviation", cells, summary, &deviation);
+            let summary = match encoding.space() {
+                Space::Box { bounds: None, .. } => {
+                    let limits: Vec<[f32; 2]> = (0..cells).map(|cell| head.limits(cell)).collect();
+                    format!(
+                        "its standard deviation; what is drawn beyond the lowest and the highest number of the data, {limits:?}, is moved \
+                         to them"
+                    )
+                }
+                _ => "its standard deviation; what is drawn beyond the bounds is moved to them"
+                    .to_owned(),
+            };
+            return self.output("deviation", cells, &summary, &deviation);
         }
         let categories = head.categories();
         let softmax = |graph: &mut Graph, logits: &Name| {

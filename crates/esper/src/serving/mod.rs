@@ -118,6 +118,8 @@ impl Desk {
 
     /// Appends the answer to a line of JSON, with the end of a line; nothing to a blank one. What is no JSON is answered, too.
     pub fn answer_line(&mut self, line: &[u8], answer: &mut Vec<u8>) {
+        // A file that some programs write begins with a byte order mark.
+        let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
         if line.trim_ascii().is_empty() {
             return;
         }

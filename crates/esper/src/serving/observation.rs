@@ -179,7 +179,11 @@ impl Reader {
             number < low - slack || number > high + slack
         };
         let words = |(cell, [low, high]): &(usize, [f32; 2])| {
-            let number = cells.view().number(*cell);
+            let text = |number: f32| match self.fields.observation.get(*cell) {
+                Some(field) => field.text(number),
+                None => number.to_string(),
+            };
+            let [number, low, high] = [cells.view().number(*cell), *low, *high].map(text);
             format!("{} is {number}, and was {low} to {high} in the data", self.name(*cell))
         };
         let mut outside = self.ranges.iter().filter(far);

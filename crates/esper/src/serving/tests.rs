@@ -418,3 +418,39 @@ fn one_bad_request_does_not_spoil_a_batch() {
     let right = json!({"episode": 1, "observation": 0.25, "reward": 0.25});
     assert_eq!(desk.answer(&right), calm.answer(&right));
 }
+
+/// The log is of May 2024: what is far from it is said as a date. Some programs begin files with a byte order mark.
+#[test]
+fn dates_far_outside_are_said_as_dates() {
+    let since = 1_714_521_600.0; // 2024-05-01
+    let mut metadata = Metadata::new(
+        Space::Box { shape: vec![1], bounds: None },
+        Space::Box { shape: vec![1], bounds: None },
+    );
+    metadata.fields = Fields {
+        observation: vec![Field::new("since", FieldKind::Date { origin: since, fill: None })],
+        action: vec![Field::new("dose", FieldKind::Number { fill: None })],
+    };
+    let mut builder = DatasetBuilder::new(metadata);
+    for patient in 0..124u8 {
+        let (seen, dose) = ([f32::from(patient % 31)], f32::from(patient % 2) + 0.5);
+        builder.push(&seen, &[dose], dose).unwrap();
+        builder.end(&seen, End { terminated: true, truncated: false }).unwrap();
+    }
+    let policy = trained(&builder.build().unwrap(), "rvs", "mlp", &["mlp.steps=20"]);
+    let mut desk = Desk::new(&policy, DeskOptions::default());
+    let mut line = b"\xEF\xBB\xBF".to_vec();
+    line.extend(br#"{"episode": 1, "observation": {"since": "2034-07-09"}}"#);
+    let mut answer = Vec::new();
+    desk.answer_line(&line, &mut answer);
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    let words = "`since` is 2034-07-09, and was 2024-05-01 to 2024-05-31 in the data";
+    assert!(answer["warning"].as_str().unwrap().contains(words), "{answer}");
+    // However far that is: nobody was given anything but 0.5 or 1.5.
+    for episode in 0..50 {
+        let seen = json!({ "since": format!("{}-07-09", 1000 + 150 * episode) });
+        let answer = desk.answer(&json!({ "episode": episode + 2, "observation": seen }));
+        let dose = answer["action"].as_f64().unwrap();
+        assert!((0.5..=1.5).contains(&dose), "{answer}");
+    }
+}

@@ -37,13 +37,17 @@ impl Method for Cql {
         vec!["values"]
     }
 
-    fn check(&self, data: &Dataset, _: &Config) -> Result<(), Error> {
-        match &data.metadata().action_space {
+    fn check_actions(&self, actions: &Space) -> Result<(), Error> {
+        match actions {
             Space::Discrete { .. } | Space::Box { .. } => Ok(()),
             other => Err(Error::Unsuitable(format!(
                 "cql needs one choice among some actions, or real numbers; the actions of this data are {other}"
             ))),
         }
+    }
+
+    fn check(&self, data: &Dataset, _: &Config) -> Result<(), Error> {
+        self.check_actions(&data.metadata().action_space)
     }
 
     fn memory(&self, widths: &Widths, config: &Config) -> Result<u64, Error> {
