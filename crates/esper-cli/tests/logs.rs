@@ -206,6 +206,11 @@ fn a_table_is_learned_from_as_it_is() {
     assert!(
         fs::read_to_string(folder.path().join("run/report.html")).unwrap().contains("left out")
     );
+    // A comparison has several policies, and is no data set.
+    let onnx = ["export", "run", "--onnx", "policy.onnx"];
+    refused(&esper(folder.path(), &onnx), 2, "name one of them, such as run/esper-mlp-0");
+    let csv = ["export", "run", "--csv", "run.csv"];
+    refused(&esper(folder.path(), &csv), 2, "run is a run: --csv");
     let asked = ["run", "visits.csv", "--methods", "esper,cql", "--out", "other", "--quiet"];
     let output = esper(folder.path(), &asked);
     refused(&output, 2, "--methods esper");

@@ -9,7 +9,7 @@ use esper_data::{DataError, Dataset, PendingFile};
 use esper_eval::text::count;
 use serde::Serialize;
 
-use super::policy::load_policy;
+use super::policy::{is_comparison, load_policy};
 use super::summary::open_data;
 use crate::output::{Failure, Output, table};
 
@@ -63,10 +63,10 @@ fn data_of(arguments: &Arguments, output: &Output) -> Result<Dataset, Failure> {
     open_data(source, output)
 }
 
-/// Whether a path is the folder of a run, or the file of its policy.
+/// Whether a path is the folder of a run or of several, or the file of a policy.
 fn is_policy(path: &Path) -> bool {
     let is_file = path.extension().is_some_and(|extension| extension == "safetensors");
-    is_file || path.join("policy.safetensors").is_file()
+    is_file || path.join("policy.safetensors").is_file() || is_comparison(path)
 }
 
 /// What `--json` prints of a table.
