@@ -36,7 +36,7 @@ struct Arguments {
     #[arg(long, global = true, value_name = "PATH")]
     mujoco: Option<PathBuf>,
 
-    /// Print one JSON document to standard output, and nothing else there
+    /// Print one JSON document to standard output, and nothing else there; `esper act` prints JSON lines, with this or without
     #[arg(long, global = true)]
     json: bool,
 

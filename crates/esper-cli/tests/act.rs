@@ -56,6 +56,15 @@ fn lines_are_answered_at_once() {
 fn policies_are_exported() {
     let folder = tempfile::tempdir().unwrap();
     trained(folder.path(), "mlp");
+    // Either needs the other's source, and says so.
+    let swapped = ["export", "gambling.parquet", "--onnx", "policy.onnx"];
+    refused(&esper(folder.path(), &swapped), 2, "gambling.parquet is no run: --onnx writes");
+    let swapped = ["export", "run", "--csv", "run.csv"];
+    refused(
+        &esper(folder.path(), &swapped),
+        2,
+        "run is a run: --csv and --minari write a data set",
+    );
     let export = ["export", "run", "--onnx", "policy.onnx", "--json"];
     let exported = json(&esper(folder.path(), &export));
     assert_eq!(exported["inputs"][1]["name"], "target");

@@ -10,7 +10,7 @@ use esper_data::{
 };
 use serde_json::Value;
 
-use common::{attributes, esper, json, narrow, refused, shown_in_browser, small};
+use common::{attributes, esper, json, narrow, refused, shown_in_browser, small, stderr};
 
 /// A ward and an age, a dose in words. Patients up to 50 do well with a full dose in ward B, others without one. Ann knows, Ben
 /// gives it to everybody in turn; a quarter is luck. All `<b>` are to be seen as they are written.
@@ -156,4 +156,63 @@ fn runs_of_the_same_data_are_compared() {
     let older = page(&["few"], "few/report.html");
     assert!(older.contains("that return – on average") && older.contains("an older version"));
     assert!(!older.contains("NaN"), "what is not known is no number");
+}
+
+/// Without a world, shares of the data are compared by what they promise: in the terminal, and on the page.
+#[test]
+fn shares_of_a_log_have_promises() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    write_log(&home.join("ward.parquet"), 400);
+    let shares = ["--fractions", "50%,100%", "--seeds", "1"];
+    let arguments = [&["run", "ward.parquet", "--out", "run"], &QUICK[..], &shares].concat();
+    let text = narrow(&small(home, &arguments));
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains(" esper ")).collect();
+    let scaling: Value =
+        serde_json::from_slice(&fs::read(home.join("run/scaling.json")).unwrap()).unwrap();
+    let page = fs::read_to_string(home.join("run/report.html")).unwrap();
+    is_whole(&page);
+    assert!(!page.contains("episodes with each target"), "nothing was tried");
+    for (at, row) in rows.iter().enumerate() {
+        let promise = &scaling["fractions"][at]["methods"][0]["offline_promise"]["promise"];
+        let promise = format!("{:.3}", promise.as_f64().unwrap());
+        assert!(row.contains(&promise), "{row}");
+        assert!(page.contains(promise.trim_end_matches('0')), "{promise}");
+    }
+    assert_eq!(rows.len(), 2, "{text}");
+    assert!(page.contains("what is promised with more data"));
+}
+
+/// Two columns of actions in words: what nobody asked for is left out, and said. Which column is what is said, too.
+#[test]
+fn a_table_is_learned_from_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rows = "visit,obs_age,action_dose,action_place,reward\n".to_owned();
+    for visit in 0..80 {
+        let (dose, place) = (["none", "full"][visit % 2], ["home", "ward", "desk"][visit % 3]);
+        rows += &format!("v{visit},{},{dose},{place},{}\n", 20 + visit % 50, visit % 4);
+    }
+    rows = rows.replace("visit,", "episode,");
+    fs::write(folder.path().join("visits.csv"), rows).unwrap();
+    let arguments = [&["run", "visits.csv", "--seeds", "1", "--out", "run", "--json"], &QUICK[..]];
+    let output = small(folder.path(), &arguments.concat());
+    let results = json(&output);
+    assert_eq!(results["methods"].as_array().unwrap().len(), 2);
+    assert_eq!(results["left_out"][0]["method"], "cql");
+    let said = stderr(&output);
+    assert!(said.contains("cql is left out"), "{said}");
+    let columns = "columns: episode `episode`; observation `obs_age`; action `action_dose`, `action_place`; reward `reward`";
+    assert!(said.contains(columns), "{said}");
+    assert!(
+        fs::read_to_string(folder.path().join("run/report.html")).unwrap().contains("left out")
+    );
+    // A comparison has several policies, and is no data set.
+    let onnx = ["export", "run", "--onnx", "policy.onnx"];
+    refused(&esper(folder.path(), &onnx), 2, "name one of them, such as run/esper-mlp-0");
+    let csv = ["export", "run", "--csv", "run.csv"];
+    refused(&esper(folder.path(), &csv), 2, "run is a run: --csv");
+    let asked = ["run", "visits.csv", "--methods", "esper,cql", "--out", "other", "--quiet"];
+    let output = esper(folder.path(), &asked);
+    refused(&output, 2, "--methods esper");
+    assert!(!stderr(&output).contains("columns:"), "--quiet says no notes");
 }

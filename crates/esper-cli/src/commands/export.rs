@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use esper::onnx::{self, Port};
 use esper_data::tables::write_csv;
-use esper_data::{DataError, PendingFile};
+use esper_data::{DataError, Dataset, PendingFile};
 use esper_eval::text::count;
 use serde::Serialize;
 
-use super::policy::load_policy;
+use super::policy::{is_comparison, load_policy};
 use super::summary::open_data;
 use crate::output::{Failure, Output, table};
 
@@ -50,6 +50,25 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     }
 }
 
+/// The data set to write; a run is none.
+fn data_of(arguments: &Arguments, output: &Output) -> Result<Dataset, Failure> {
+    let source = &arguments.source;
+    if is_policy(source) {
+        return Err(Failure::misuse(format!(
+            "{} is a run: --csv and --minari write a data set, such as the one it was trained on; the policy of a run is written with \
+             --onnx",
+            source.display()
+        )));
+    }
+    open_data(source, output)
+}
+
+/// Whether a path is the folder of a run or of several, or the file of a policy.
+fn is_policy(path: &Path) -> bool {
+    let is_file = path.extension().is_some_and(|extension| extension == "safetensors");
+    is_file || path.join("policy.safetensors").is_file() || is_comparison(path)
+}
+
 /// What `--json` prints of a table.
 #[derive(Serialize)]
 struct ExportedTable {
@@ -66,7 +85,7 @@ fn export_csv(arguments: &Arguments, path: &Path, output: &Output) -> Result<(),
     if !arguments.force && map.symlink_metadata().is_ok() {
         return Err(writing(DataError::Exists(map)));
     }
-    let data = open_data(&arguments.source, output)?;
+    let data = data_of(arguments, output)?;
     let mapping = write_csv(&data, path, arguments.force).map_err(writing)?;
     esper_data::write_file(&map, mapping.to_toml().as_bytes()).map_err(writing)?;
     let exported = ExportedTable {
@@ -92,7 +111,7 @@ struct ExportedMinari {
 }
 
 fn export_minari(arguments: &Arguments, folder: &Path, output: &Output) -> Result<(), Failure> {
-    let data = open_data(&arguments.source, output)?;
+    let data = data_of(arguments, output)?;
     let dataset_id = esper_data::write_minari(&data, folder).map_err(|error| match error {
         DataError::Exists(path) => Failure::error(format!(
             "{} already exists; name a folder that is not there yet, or an empty one",
@@ -127,7 +146,18 @@ struct ExportedPolicy {
 }
 
 fn export_onnx(arguments: &Arguments, path: &Path, output: &Output) -> Result<(), Failure> {
-    let policy = load_policy(&arguments.source, output)?;
+    let source = &arguments.source;
+    let policy = load_policy(source, output).map_err(|failure| {
+        // Whatever else is wrong with it: a file of another name is no policy.
+        match source.is_file() && !is_policy(source) {
+            true => Failure::misuse(format!(
+                "{0} is no run: --onnx writes the policy of one, the folder that `esper train {0}` makes, or its \
+                 policy.safetensors; a data set is written with --csv or --minari",
+                source.display()
+            )),
+            false => failure,
+        }
+    })?;
     let model = onnx::export(&policy).map_err(Failure::error)?;
     let mut file = PendingFile::create(path, arguments.force).map_err(writing)?;
     file.write_all(&model.bytes)

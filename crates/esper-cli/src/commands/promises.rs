@@ -2,7 +2,7 @@
 
 use esper_data::BehaviourReturns;
 use esper_eval::text::{count, number, percent};
-use esper_eval::{MethodResults, Results};
+use esper_eval::{MethodResults, Results, Scaling, ScalingEntry};
 
 use super::run::over;
 use super::summary::warnings_text;
@@ -48,6 +48,24 @@ pub(super) fn promises_text(results: &Results, output: &Output) -> String {
     text += &format!("\n{}", table(&rows));
     text += &warnings_text(overview.map_or(&[], |overview| &overview.warnings));
     text
+}
+
+/// What every share of the data promises, where there is no world to try policies in.
+pub(super) fn shares_text(scaling: &Scaling, output: &Output) -> String {
+    let heading = ["data", "steps", "mean", "method", "level", "promise", "from", "to"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    for ScalingEntry { fraction, results } in &scaling.fractions {
+        let mean = format!("{:.3}", results.dataset.mean_return);
+        for method in &results.methods {
+            let mut cells = vec![percent(*fraction), count(results.dataset.steps), mean.clone()];
+            cells.extend(row(method, [None; 2]).into_iter().take(5));
+            rows.push(cells);
+        }
+    }
+    let first = scaling.fractions.first().map(|entry| &entry.results);
+    let (name, seeds) = first.map_or((String::new(), 0), |of| (of.name(), of.seeds));
+    let heading = format!("{name}, {}: promises, {}", scaling.preset, over(seeds));
+    format!("{}\n\n{}", output.paint(Paint::Heading, &heading), table(&rows))
 }
 
 /// A method's chosen level and what it promises; nothing of methods that cannot be asked.

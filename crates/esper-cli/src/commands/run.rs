@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use esper_eval::text::{count, percent};
 use esper_eval::{
-    Experiment, MeanStd, NormalisedScores, PAPER_SEEDS, Results, Scaling, ScalingEntry,
+    Experiment, LeftOut, MeanStd, NormalisedScores, PAPER_SEEDS, Results, Scaling, ScalingEntry,
 };
 use esper_report::{PAGE, Report};
 
@@ -13,7 +13,7 @@ use super::parse::{
     Methods, Source, methods_help, parse_episodes, parse_fraction, parse_methods, parse_source,
     parse_steps,
 };
-use super::promises::promises_text;
+use super::promises::{promises_text, shares_text};
 use super::settings::{Settings, replays};
 use super::summary::open_data_within;
 use crate::output::{Failure, Output, Paint, failure, report_failure, table};
@@ -82,6 +82,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         None => format!("go on with the same command and --out {} --resume", folder.display()),
     };
     let experiment = experiment(arguments, &folder, output)?;
+    for LeftOut { method, why } in experiment.left_out().map_err(|error| failure(error, ""))? {
+        output.note(&format!("{method} is left out: {why}"));
+    }
     catch_interrupts();
     let board = Board::new(output);
     let scaling = experiment.run_shares(&folder, &board);
@@ -94,7 +97,9 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let took =
         || format!("\n{} in {}\n", page.display(), duration(started.elapsed().as_secs_f64()));
     if arguments.fractions.is_some() {
-        return output.result(&scaling, || scaling_text(&scaling, output) + &took());
+        let in_world = scaling.fractions.iter().any(|entry| entry.results.in_world());
+        let text = if in_world { scaling_text } else { shares_text };
+        return output.result(&scaling, || text(&scaling, output) + &took());
     }
     let results = scaling.fractions.remove(0).results;
     output.result(&results, || {

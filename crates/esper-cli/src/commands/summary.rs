@@ -1,11 +1,12 @@
 //! What commands share that read a data set, or say what is in one.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
 use esper::memory::read_within;
-use esper_data::tables::open_with_notes;
-use esper_data::{BehaviourSummary, Dataset, Metadata, Tally};
+use esper_data::tables::{ColumnReport, Mapping, Table, is_native_file, open_with_notes};
+use esper_data::{BehaviourSummary, DataError, Dataset, Known, Metadata, Tally, read_known};
 use esper_eval::text::count;
 use serde::Serialize;
 
@@ -48,11 +49,49 @@ impl Summary {
     }
 }
 
-/// Reads a data set or a table, and says how a table was understood.
+/// Reads a data set or a table, and says how a table was understood: which column is what, and what else there is to know.
 pub(crate) fn open_data(path: &Path, output: &Output) -> Result<Dataset, Failure> {
-    let (data, notes) = open_with_notes(path).map_err(Failure::error)?;
+    let (data, notes) = opened(path).map_err(Failure::error)?;
     notes.iter().for_each(|note| output.note(note));
     Ok(data)
+}
+
+fn opened(path: &Path) -> Result<(Dataset, Vec<String>), DataError> {
+    if is_native_file(path)? {
+        return open_with_notes(path);
+    }
+    if let Some(Known { data, notes, .. }) = read_known(path)? {
+        return Ok((data, notes));
+    }
+    let go_on = |_| ControlFlow::Continue(());
+    let surveyed = Table::open(&[path.to_owned()]);
+    let surveyed = surveyed.and_then(|table| table.survey(&Mapping::default(), go_on));
+    // Whoever opens tables in one go says what to do about one that is in doubt.
+    let Ok(survey) = surveyed else { return open_with_notes(path) };
+    let mut notes = vec![format!("columns: {}", roles_text(survey.columns()))];
+    notes.extend_from_slice(survey.notes());
+    Ok((survey.dataset(go_on)?, notes))
+}
+
+/// Which columns have which role, in a line.
+fn roles_text(columns: &[ColumnReport]) -> String {
+    const SHOWN: usize = 8;
+    let mut roles: Vec<(&str, Vec<&str>)> = Vec::new();
+    for ColumnReport { name, role, .. } in columns {
+        match roles.iter_mut().find(|(known, _)| known == role) {
+            Some((_, names)) => names.push(name),
+            None => roles.push((role, vec![name])),
+        }
+    }
+    let line = |(role, names): (&str, Vec<&str>)| {
+        let mut shown: Vec<String> =
+            names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+        if names.len() > SHOWN {
+            shown.push(format!("{} more", names.len() - SHOWN));
+        }
+        format!("{role} {}", shown.join(", "))
+    };
+    roles.into_iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
 /// The same within a limit of memory, if there is one: what is larger stays on disk, in files without a name in a folder or
