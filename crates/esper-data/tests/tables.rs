@@ -181,7 +181,8 @@ fn kinds_of_actions() {
     let real = Space::Box { shape: vec![1], bounds: None };
     assert_eq!(space(["b", "a", "c"], "").unwrap(), (Space::Discrete { n: 3 }, Some("b".into())));
     assert_eq!(space(["7", "-3", "7"], "").unwrap(), (Space::Discrete { n: 2 }, Some(7.into())));
-    assert_eq!(space(["1.0", "0.0", "1"], "").unwrap(), (Space::Discrete { n: 2 }, Some(1.into())));
+    let spelt = (Space::Discrete { n: 3 }, Some("1".into()));
+    assert_eq!(space(["1.0", "0.0", "1"], "").unwrap(), spelt);
     assert_eq!(space(["True", "false", "true"], "").unwrap().1, Some(true.into()));
     assert_eq!(space(["yes", "no", "no"], "").unwrap().1, Some("yes".into()));
     assert_eq!(space(["None", "drug", "NA"], "").unwrap().0, Space::Discrete { n: 3 });
@@ -751,4 +752,73 @@ fn visits_days_and_rounds_are_times() {
         let data = survey.dataset(go_on).unwrap();
         assert_eq!(data.observations().view().number(1), 49.0, "{name}: the first visit first");
     }
+}
+
+/// Texts that differ are never one category, whatever numbers they look like; they come back as they were.
+#[test]
+fn codes_are_told_apart_by_their_spelling() {
+    let codes = ["007", "042", "42", "1e2", "100"];
+    let words = ["007", "042", "100", "1e2", "42"].map(text).to_vec();
+    let csv: String =
+        codes.iter().enumerate().map(|(at, code)| format!("{at},{at},\"{code}\",1\n")).collect();
+    let csv = format!("episode,x,action,reward\n{csv}");
+    let lines = codes.iter().enumerate().map(|(at, code)| {
+        format!("{{\"episode\": {at}, \"x\": {at}, \"action\": \"{code}\", \"reward\": 1}}\n")
+    });
+    let (_folder, paths) = files(&[
+        ("codes.csv", csv.as_bytes()),
+        ("codes.jsonl", lines.collect::<String>().as_bytes()),
+    ]);
+    for path in paths {
+        for toml in ["", "[kinds]\naction = \"category\""] {
+            let data = import(std::slice::from_ref(&path), &mapping(toml)).unwrap();
+            let kind = &data.metadata().fields.action[0].kind;
+            assert_eq!(*kind, FieldKind::Category { values: words.clone() });
+            assert_eq!(*data.actions(), Cells::Byte(vec![0, 1, 4, 3, 2]));
+            let folder = tempfile::tempdir().unwrap();
+            let out = folder.path().join("out.csv");
+            let back = write_csv(&data, &out, false).unwrap();
+            let written = fs::read_to_string(&out).unwrap();
+            assert!(codes.iter().all(|code| written.contains(&format!(",{code},"))), "{written}");
+            assert_eq!(import(&[out], &back).unwrap(), data);
+        }
+    }
+    let said = notes(&csv, "").join("\n");
+    assert!(said.contains("`100` and `1e2` are two categories"), "{said}");
+}
+
+/// Codes with zeros in front are names, and so are those beside them that have none; times and rewards may have zeros in front.
+#[test]
+fn zip_codes_are_no_numbers() {
+    let log = "episode,t,zip,action,reward\n0,01,10001,a,01\n0,00,10001,b,02\n1,02,00501,a,1\n";
+    let data = imported(log, "").unwrap();
+    let FieldKind::Category { values } = &data.metadata().fields.observation[0].kind else {
+        panic!("zip codes are a category")
+    };
+    assert_eq!(*values, [text("00501"), text("10001")]);
+    assert_eq!(data.rewards(), [2.0, 1.0, 1.0]);
+    let real = Space::Box { shape: vec![1], bounds: None };
+    let as_number = imported(log, "[kinds]\nzip = \"number\"").unwrap();
+    assert_eq!(as_number.metadata().observation_space, real);
+}
+
+/// A table with types says that `1` is a text where it is one, and that an action comes back as one.
+#[test]
+fn texts_of_tables_with_types_stay_texts() {
+    let log = |action: &str| {
+        let line = |at, action: &str| {
+            format!("{{\"episode\": {at}, \"x\": \"{at}\", \"action\": {action}, \"reward\": 1}}\n")
+        };
+        let lines = line(0, action) + &line(1, action);
+        let (_folder, paths) = files(&[("log.jsonl", lines.as_bytes())]);
+        import(&paths, &Mapping::default()).unwrap()
+    };
+    let value = |data: &Dataset| data.metadata().fields.action_value(&[0.0]).unwrap();
+    assert_eq!(value(&log("\"1\"")), "1");
+    assert_eq!(value(&log("\"true\"")), "true");
+    assert_eq!(value(&log("1")), 1);
+    assert_eq!(value(&log("true")), true);
+    // Observations that are numbers in quotes are still numbers.
+    let real = Space::Box { shape: vec![1], bounds: None };
+    assert_eq!(log("1").metadata().observation_space, real);
 }

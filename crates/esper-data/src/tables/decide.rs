@@ -1,5 +1,7 @@
 //! What is made of a column, by what it holds.
 
+use std::collections::HashMap;
+
 use super::facts::Facts;
 use super::mapping::Kind;
 use super::table::Place;
@@ -73,6 +75,8 @@ fn looks_like(name: &str, facts: &Facts) -> Result<Kind, Undecided> {
     let truths = facts.truths.count + facts.truth_words.count;
     let texts = facts.texts.count;
     match () {
+        // `00501` is the name of something, and so is `10001` beside it.
+        () if facts.padded.count > 0 => Ok(Kind::Category),
         () if texts + dates + truths == 0 => Ok(Kind::Number),
         () if texts + numbers + truths == 0 => Ok(Kind::Date),
         () if texts + dates == 0 && numbers == facts.bits => Ok(Kind::Boolean),
@@ -126,9 +130,11 @@ fn check_kind(name: &str, facts: &Facts, kind: Kind) -> Result<(), Undecided> {
             if facts.whole.count != facts.bits {
                 fits(facts.whole.first)?;
             }
+            fits(facts.padded.first)?;
         }
         Kind::Date => {
             let others = truths[0].first.or(truths[1].first).or(facts.whole.first);
+            fits(facts.padded.first)?;
             fits(facts.texts.first.or(facts.fractions.first).or(others))?;
         }
     }
@@ -211,17 +217,24 @@ fn category(name: &str, facts: &Facts, said: bool) -> Result<Decision, Undecided
     if let [only] = values.as_slice() {
         notes.push(format!("`{name}` is always `{only}`"));
     }
+    notes.extend(same_number(name, &values));
     let says = format!("category: {}", some(&values));
     Ok(Decision { kind: FieldKind::Category { values }, indicator: false, says, notes })
 }
 
-/// The words of a column in their order.
+/// The words of a column in their order: as they are spelt, so that those which differ are never one. Numbers and truths are
+/// such where the table does not say that they are texts, numbers only if all are spelt as numbers are written.
 fn words(facts: &Facts) -> Vec<Word> {
     let Some(words) = &facts.words else { return Vec::new() };
     let others =
         facts.fractions.count + facts.dates.count + facts.texts.count + facts.truth_words.count;
-    let is_whole = others + facts.truths.count == 0;
-    let is_truth = others + facts.numbers() + facts.markers.count == 0;
+    let is_plain = |text: &str| match look(text) {
+        Look::Whole(number) => number.to_string() == text,
+        _ => true,
+    };
+    let is_whole = others + facts.truths.count + facts.padded.count + facts.strings == 0
+        && words.iter().all(is_plain);
+    let is_truth = others + facts.numbers() + facts.markers.count + facts.strings == 0;
     let word = |text: &str| match look(text) {
         Look::Whole(number) if is_whole => Word::Whole(number),
         Look::Truth(truth) if is_truth => Word::Boolean(truth),
@@ -235,6 +248,24 @@ fn words(facts: &Facts) -> Vec<Word> {
     values.sort();
     values.dedup();
     values
+}
+
+/// What is said of words that differ and are the same number.
+fn same_number(name: &str, values: &[Word]) -> Option<String> {
+    let mut known: HashMap<u64, &str> = HashMap::new();
+    values.iter().find_map(|word| {
+        let Word::Text(text) = word else { return None };
+        let number = match look(text) {
+            Look::Whole(number) | Look::Padded(number) => number as f64,
+            Look::Number(number) => number,
+            _ => return None,
+        };
+        let other = known.insert(number.to_bits(), text)?;
+        Some(format!(
+            "`{name}`: `{other}` and `{text}` are two categories, because they are spelt differently; if they are the same, \
+             spell them the same"
+        ))
+    })
 }
 
 /// Some words, for people.
@@ -283,7 +314,7 @@ struct Choices {
 }
 
 fn choices(name: &str, facts: &Facts, given: Option<Kind>) -> Result<Choices, Undecided> {
-    let is_number = facts.numbers() == facts.values();
+    let is_number = facts.numbers() == facts.values() && facts.padded.count == 0;
     if let Some(place) = facts.missing.first.or(facts.markers.first.filter(|_| is_number)) {
         return wrong(Some(place), format!("the action (`{name}`) is missing"));
     }

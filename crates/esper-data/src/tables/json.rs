@@ -25,7 +25,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
 struct AnyValue;
 
 fn text<'a>(text: Cow<'a, str>) -> Json<'a> {
-    Json::Scalar(if text.is_empty() { Value::Missing } else { Value::Text(text) })
+    Json::Scalar(if text.is_empty() { Value::Missing } else { Value::String(text) })
 }
 
 impl<'de> Visitor<'de> for AnyValue {

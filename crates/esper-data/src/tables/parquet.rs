@@ -224,7 +224,7 @@ fn look(array: &ArrayRef) -> Option<Look<'_>> {
     let number = |number: f64| if number.is_nan() { Value::Missing } else { Value::Number(number) };
     let text = |text| match text {
         "" => Value::Missing,
-        text => Value::Text(Cow::Borrowed(text)),
+        text => Value::String(Cow::Borrowed(text)),
     };
     let look: Look<'_> = match array.data_type() {
         DataType::Null => Box::new(|_| Value::Missing),

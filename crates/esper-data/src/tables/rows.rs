@@ -118,8 +118,10 @@ pub(super) fn time_key(value: &Value<'_>, kind: TimeKind) -> Option<i64> {
     };
     match (kind, value.look()) {
         (TimeKind::FileOrder, _) => Some(0),
-        (TimeKind::Whole, Look::Whole(number)) => Some(number),
-        (TimeKind::Number, Look::Whole(number)) => Some(ordered(number as f64)),
+        (TimeKind::Whole, Look::Whole(number) | Look::Padded(number)) => Some(number),
+        (TimeKind::Number, Look::Whole(number) | Look::Padded(number)) => {
+            Some(ordered(number as f64))
+        }
         (TimeKind::Number, Look::Number(number)) => Some(ordered(number)),
         (TimeKind::Date, Look::Date(seconds)) => Some(match value {
             Value::Date { ticks, .. } => *ticks,

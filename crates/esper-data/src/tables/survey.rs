@@ -231,7 +231,8 @@ impl Surveyor<'_> {
         let Some(first) = first else { return Ok(words) };
         for &slot in observation.iter().chain(finals) {
             let said = self.mapping.kinds.get(self.name(slot)) == Some(&Kind::Category);
-            words[slot] = said || first.facts[slot].texts.count > 0;
+            let Facts { texts, padded, .. } = &first.facts[slot];
+            words[slot] = said || texts.count + padded.count > 0;
         }
         Ok(words)
     }
@@ -287,7 +288,7 @@ pub(super) fn reward(value: &Value<'_>) -> Result<Option<f32>, String> {
     match value.look() {
         Look::Missing | Look::Marker => Ok(None),
         Look::Truth(truth) | Look::TruthWord(truth) => Ok(Some(f32::from(u8::from(truth)))),
-        Look::Whole(_) | Look::Number(_) => match value.number() {
+        Look::Whole(_) | Look::Padded(_) | Look::Number(_) => match value.number() {
             Some(number) if number.is_finite() => Ok(Some(number)),
             _ => Err(format!(
                 "is {}, which is not a finite number of 32 bits",

@@ -5,13 +5,15 @@ use std::fmt::Write;
 
 use crate::fields::parse_date;
 
-/// A value of a row. Tables without types have texts only.
+/// A value of a row. Tables without types have texts only, and those may be numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     /// Nothing is there.
     Missing,
     /// A text as it stands, never empty.
     Text(Cow<'a, str>),
+    /// The same in a table with types, which says that it is a text.
+    String(Cow<'a, str>),
     /// A whole number.
     Whole(i64),
     /// A number that is not NaN.
@@ -34,6 +36,8 @@ pub(super) enum Look {
     /// A word that stands for a missing number: `NA`, `nan`, `null`.
     Marker,
     Whole(i64),
+    /// A whole number with zeros in front, as codes have them: `00501`.
+    Padded(i64),
     Number(f64),
     /// `true` and `false`.
     Truth(bool),
@@ -51,7 +55,7 @@ impl Value<'_> {
     pub(super) fn look(&self) -> Look {
         match self {
             Value::Missing => Look::Missing,
-            Value::Text(text) => look(text),
+            Value::Text(text) | Value::String(text) => look(text),
             Value::Whole(number) => Look::Whole(*number),
             Value::Number(number) => whole(*number).map_or(Look::Number(*number), Look::Whole),
             Value::Truth(truth) => Look::Truth(*truth),
@@ -65,7 +69,7 @@ impl Value<'_> {
         // Writing to a string cannot fail.
         let _ = match self {
             Value::Missing => Ok(()),
-            Value::Text(text) => return text,
+            Value::Text(text) | Value::String(text) => return text,
             Value::Whole(number) => write!(buffer, "{number}"),
             Value::Number(number) => match whole(*number) {
                 Some(number) => write!(buffer, "{number}"),
@@ -83,7 +87,7 @@ impl Value<'_> {
     /// The value as a number of 32 bits, if it is one. Texts are rounded once.
     pub(super) fn number(&self) -> Option<f32> {
         match self {
-            Value::Text(text) => match text.trim().parse::<f32>() {
+            Value::Text(text) | Value::String(text) => match text.trim().parse::<f32>() {
                 Ok(number) if !number.is_nan() => Some(number),
                 _ => None,
             },
@@ -98,8 +102,8 @@ impl Value<'_> {
     pub(super) fn truth(&self) -> Option<bool> {
         match self.look() {
             Look::Truth(truth) | Look::TruthWord(truth) => Some(truth),
-            Look::Whole(1) => Some(true),
-            Look::Whole(0) => Some(false),
+            Look::Whole(1) | Look::Padded(1) => Some(true),
+            Look::Whole(0) | Look::Padded(0) => Some(false),
             _ => None,
         }
     }
@@ -116,8 +120,12 @@ pub(super) fn look(text: &str) -> Look {
     let bytes = text.as_bytes();
     let Some(&first) = bytes.first() else { return Look::Missing };
     if matches!(first, b'0'..=b'9' | b'+' | b'-' | b'.') {
-        if let Some(number) = short_whole(bytes) {
-            return Look::Whole(number);
+        let is_padded = is_padded(bytes);
+        if let Some(number) = short_whole(bytes).or_else(|| text.parse().ok()) {
+            return if is_padded { Look::Padded(number) } else { Look::Whole(number) };
+        }
+        if is_padded {
+            return Look::Text;
         }
         if let Ok(number) = text.parse::<f64>() {
             return whole(number).map_or(Look::Number(number), Look::Whole);
@@ -141,6 +149,16 @@ pub(super) fn look(text: &str) -> Look {
     match bytes.len() <= 4 && MARKERS.iter().any(|word| text.eq_ignore_ascii_case(word)) {
         true => Look::Marker,
         false => Look::Text,
+    }
+}
+
+/// Whether a text is nothing but digits, with a zero in front that a number does not need.
+fn is_padded(bytes: &[u8]) -> bool {
+    match bytes {
+        [b'0', rest @ ..] | [b'+' | b'-', b'0', rest @ ..] => {
+            !rest.is_empty() && rest.iter().all(u8::is_ascii_digit)
+        }
+        _ => false,
     }
 }
 
@@ -212,6 +230,13 @@ mod tests {
             ("+7", Look::Whole(7)),
             ("2.0", Look::Whole(2)),
             ("1e3", Look::Whole(1000)),
+            ("1700000000000000301", Look::Whole(1_700_000_000_000_000_301)),
+            ("00501", Look::Padded(501)),
+            ("-01", Look::Padded(-1)),
+            ("000000000000000000000000000012", Look::Padded(12)),
+            ("099999999999999999999", Look::Text),
+            ("0", Look::Whole(0)),
+            ("0.5", Look::Number(0.5)),
             (".5", Look::Number(0.5)),
             ("-inf", Look::Number(f64::NEG_INFINITY)),
             ("inf", Look::Number(f64::INFINITY)),
