@@ -5,7 +5,12 @@ mod common;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow_array::{
+    Array, ArrayRef, Decimal128Array, Float64Array, RecordBatch, StringArray,
+    TimestampNanosecondArray, UInt64Array,
+};
 use common::{random, spaces};
 use esper_data::tables::{Mapping, Survey, Table, is_native_file, open_with_notes, write_csv};
 use esper_data::{
@@ -821,4 +826,75 @@ fn texts_of_tables_with_types_stay_texts() {
     // Observations that are numbers in quotes are still numbers.
     let real = Space::Box { shape: vec![1], bounds: None };
     assert_eq!(log("1").metadata().observation_space, real);
+}
+
+/// An in-memory table of one row an id: `t` is 0, 1, ... or as given.
+fn in_memory(id: ArrayRef, time: Option<ArrayRef>) -> Result<Dataset, DataError> {
+    let rows = id.len();
+    let numbers = |of: fn(usize) -> f64| -> ArrayRef {
+        Arc::new(Float64Array::from((0..rows).map(of).collect::<Vec<_>>()))
+    };
+    let columns: [(&str, ArrayRef); 5] = [
+        ("episode", id),
+        ("t", time.unwrap_or_else(|| numbers(|_| 0.0))),
+        ("x", numbers(|row| row as f64)),
+        ("action", Arc::new(StringArray::from(vec!["a"; rows]))),
+        ("reward", numbers(|_| 1.0)),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let table = Table::in_memory(batch.schema().as_ref(), vec![batch], "memory")?;
+    table.survey(&Mapping::default(), go_on)?.dataset(go_on)
+}
+
+/// Ids that no float tells apart are different episodes, and times that none does have their order.
+#[test]
+fn ids_and_times_are_exact() {
+    let many = 20;
+    let decimals = |scale: i8| -> ArrayRef {
+        let base = 10i128.pow(30);
+        let values: Vec<i128> = (0..many).map(|row| base - row).collect();
+        Arc::new(Decimal128Array::from(values).with_precision_and_scale(38, scale).unwrap())
+    };
+    let wide: ArrayRef =
+        Arc::new(UInt64Array::from((0..many as u64).map(|row| u64::MAX - row).collect::<Vec<_>>()));
+    let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(
+        (0..many as i64).map(|row| 1_700_000_000_000_000_300 - row).collect::<Vec<_>>(),
+    ));
+    for column in [decimals(0), decimals(18), wide, times] {
+        let kind = column.data_type().to_string();
+        let data = in_memory(column.clone(), None).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(data.episodes(), many as usize, "{kind}");
+        let one: ArrayRef = Arc::new(UInt64Array::from(vec![0; many as usize]));
+        let data = in_memory(one, Some(column)).unwrap_or_else(|error| panic!("{kind}: {error}"));
+        let seen: Vec<f32> =
+            (0..many as usize).map(|step| data.observations().view().number(step)).collect();
+        let backwards: Vec<f32> = (0..many as u16).rev().map(f32::from).collect();
+        assert_eq!(seen, backwards, "{kind}: the last row has the least time");
+    }
+    for (first, second) in [
+        ("1700000000000000301", "1700000000000000300"),
+        ("99999999999999999999999.5", "99999999999999999999998.5"),
+        ("1700000000.000000301", "1700000000.0000003"),
+        ("2024-01-01T00:00:00.000000003Z", "2024-01-01T00:00:00.000000002Z"),
+        ("9999-12-31T00:00:00.000003", "9999-12-31T00:00:00.000002"),
+        ("-9223372036854775809", "-9223372036854775810"),
+    ] {
+        let log = format!("episode,t,x,action,reward\n0,{first},1,a,1\n0,{second},2,a,1\n");
+        let data = imported(&log, "").unwrap_or_else(|error| panic!("{first}: {error}"));
+        assert_eq!(*data.observations(), Cells::Float(vec![2.0, 1.0, 1.0]), "{first}");
+        let log = format!("episode,t,x,action,reward\n{first},0,1,a,1\n{second},0,2,a,1\n");
+        assert_eq!(imported(&log, "").unwrap().episodes(), 2);
+        let same = format!("episode,t,x,action,reward\n0,{first},1,a,1\n0,{first},2,a,1\n");
+        assert!(imported(&same, "").unwrap_err().contains("same time"));
+    }
+    for first in ["18446744073709551615", "-9223372036854776308", "10000000000000000000000001"] {
+        let second = format!("{}0", &first[..first.len() - 1]);
+        let line = |id: &str, x: u8| {
+            format!("{{\"episode\": {id}, \"x\": {x}, \"action\": \"a\", \"reward\": 1}}\n")
+        };
+        let lines = line(first, 1) + &line(&second, 2) + &line(first, 3);
+        let (_folder, paths) = files(&[("log.jsonl", lines.as_bytes())]);
+        let data = import(&paths, &Mapping::default()).unwrap();
+        assert_eq!((data.episodes(), data.steps()), (2, 3), "{first}");
+    }
 }

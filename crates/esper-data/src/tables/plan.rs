@@ -31,8 +31,17 @@ pub(super) struct Plan {
 pub(super) enum TimeKind {
     FileOrder,
     Whole,
+    /// Numbers of at most so many decimals, in units of the last one of them, less a base.
+    Scaled {
+        decimals: u8,
+        base: i128,
+    },
+    /// Numbers that are floats.
     Number,
-    Date,
+    /// Dates in units of so many nanoseconds.
+    Date {
+        unit: i64,
+    },
 }
 
 /// What was decided.
@@ -169,12 +178,17 @@ impl Surveyor<'_> {
             return wrong(place, problem);
         }
         match (facts.numbers(), facts.dates) {
-            (0, _) => Ok(TimeKind::Date),
+            (0, _) => {
+                let [low, high] = facts.range.unwrap_or_default();
+                // Nanoseconds of 64 bits end in 2262.
+                let is_near = low.abs().max(high.abs()) < 9.2e9;
+                Ok(TimeKind::Date { unit: if is_near { 1 } else { 1_000 } })
+            }
             (_, dates) if dates.count > 0 => {
                 let place = dates.first.unwrap_or(Place { file: 0, line: 0 });
                 wrong(place, format!("the time (`{name}`) is a date here and a number elsewhere"))
             }
-            _ if facts.fractions.count > 0 => Ok(TimeKind::Number),
+            _ if facts.fractions.count > 0 => Ok(scaled(facts, found.decimals)),
             _ => Ok(TimeKind::Whole),
         }
     }
@@ -348,6 +362,21 @@ impl Surveyor<'_> {
             plans("observation", &fields.observation, observation_space, observation, finals)?;
         let action = plans("action", &fields.action, action_space, action, &[])?;
         Ok((metadata, observation, action))
+    }
+}
+
+/// How numbers are put in order that are not all whole numbers of 64 bits: exactly, where their decimals allow it.
+fn scaled(facts: &Facts, decimals: Option<u8>) -> TimeKind {
+    let (Some(decimals), Some([low, high])) = (decimals, facts.range) else {
+        return TimeKind::Number;
+    };
+    let unit = 10f64.powi(i32::from(decimals));
+    // The bounds themselves are rounded.
+    let (span, rounding) = ((high - low) * unit, low.abs().max(high.abs()) * unit * f64::EPSILON);
+    let is_held = low.abs().max(high.abs()) * unit < 1e38 && facts.infinite.count == 0;
+    match is_held && span + 2.0 * rounding < 9e18 {
+        true => TimeKind::Scaled { decimals, base: (low * unit) as i128 },
+        false => TimeKind::Number,
     }
 }
 

@@ -73,6 +73,8 @@ impl Slots {
 pub(super) struct Found {
     pub(super) facts: Vec<Facts>,
     pub(super) episodes: Episodes,
+    /// The most decimals that a time has; `None` where one is not written with digits.
+    pub(super) decimals: Option<u8>,
 }
 
 impl Table {
@@ -239,13 +241,14 @@ impl Surveyor<'_> {
 
     fn pass(&self, words: &[bool], watch: &mut Watch<'_>) -> Result<Found, DataError> {
         let facts = words.iter().map(|&with| Facts::new(with)).collect();
-        let mut all = Found { facts, episodes: Episodes::default() };
+        let mut all = Found { facts, episodes: Episodes::default(), decimals: Some(0) };
         let work = |chunk: &Chunk<'_>| self.pass_chunk(chunk, words);
         self.table.scan(&self.slots.columns, watch, work, |found| {
             for (facts, more) in all.facts.iter_mut().zip(found.facts) {
                 facts.join(more);
             }
             all.episodes.join(found.episodes);
+            all.decimals = all.decimals.zip(found.decimals).map(|(one, other)| one.max(other));
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(all)
@@ -255,7 +258,8 @@ impl Surveyor<'_> {
         let mut facts: Vec<Facts> = words.iter().map(|&with| Facts::new(with)).collect();
         let mut episodes = Episodes::default();
         let mut buffer = String::new();
-        let Slots { episode, reward, finals, .. } = self.slots;
+        let mut decimals = Some(0);
+        let Slots { episode, reward, time, finals, .. } = self.slots;
         let first_final = finals.first().copied().unwrap_or(usize::MAX);
         let is_final = |slot: usize| slot >= first_final && slot < first_final + finals.len();
         chunk.rows(|place, values| {
@@ -264,6 +268,9 @@ impl Surveyor<'_> {
             }
             let paid = self.reward(&values[*reward])?;
             episodes.add(values[*episode].text(&mut buffer), paid, self.table.source_of(place));
+            if let (Some(most), Some(slot)) = (decimals, *time) {
+                decimals = values[slot].decimals().map(|more| most.max(more));
+            }
             // A row without any of them has no final observation; what is missing in one that has is missing indeed.
             let with_final = finals.iter().any(|&slot| values[slot] != Value::Missing);
             for (slot, facts) in facts.iter_mut().enumerate().skip(1) {
@@ -273,7 +280,7 @@ impl Surveyor<'_> {
             }
             Ok(())
         })?;
-        Ok(Found { facts, episodes })
+        Ok(Found { facts, episodes, decimals })
     }
 
     /// The reward of a row, if it has one.
