@@ -898,3 +898,90 @@ fn ids_and_times_are_exact() {
         assert_eq!((data.episodes(), data.steps()), (2, 3), "{first}");
     }
 }
+
+#[test]
+fn ids_that_files_of_a_folder_share_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = "episode,t,x,action,reward\n0,0,1,a,1\n1,0,2,b,1\n";
+    fs::write(folder.path().join("a.csv"), rows).unwrap();
+    let source = [folder.path().to_owned()];
+    let said = || survey(&source, &Mapping::default()).unwrap().notes().join("\n");
+    assert!(!said().contains("more than one"));
+    fs::write(folder.path().join("b.csv"), rows.replace(",0,", ",1,")).unwrap();
+    assert!(said().contains("2 episodes have rows in more than one of the files"), "{}", said());
+}
+
+/// What says in the middle of an episode that it ended is counted by the times, not by the places of rows.
+#[test]
+fn ends_in_the_middle_are_said() {
+    let log = |rows: &str| format!("episode,t,x,action,reward,done\n{rows}");
+    let said = |rows: &str, toml: &str| notes(&log(rows), toml).join("\n");
+    let once = "0,0,1,a,1,0\n0,1,1,a,1,1\n1,0,1,b,1,1\n";
+    let backwards = "0,1,1,a,1,1\n0,0,1,a,1,0\n1,0,1,b,1,1\n";
+    let early = "0,0,1,a,1,1\n0,1,1,a,1,0\n1,0,1,b,1,1\n";
+    let twice = "0,0,1,a,1,yes\n0,1,1,a,1,true\n1,0,1,b,1,1\n";
+    let words = "1 rows in the middle of episodes say that the episode ended (`done`)";
+    for (rows, toml, is_said) in [
+        (once, "", false),
+        (backwards, "", false),
+        (backwards, "time = \"\"", true),
+        (early, "", true),
+        (twice, "", true),
+        (early, "end = \"\"", false),
+    ] {
+        let said = said(rows, toml);
+        assert_eq!(said.contains(words), is_said, "{rows}{toml}: {said}");
+    }
+}
+
+#[test]
+fn numbers_with_commas_are_said() {
+    let log = |cells: [&str; 3]| {
+        let [a, b, c] = cells;
+        format!("episode;x;action;reward\n0;{a};a;1\n0;{b};b;1\n1;{c};a;1\n")
+    };
+    for cells in [["1,5", "2,5", "3"], ["25,000", "900", "1,250,000"], ["1,5", "NA", "2,5"]] {
+        let (text, words) = (log(cells), format!("numbers with commas such as `{}`", cells[0]));
+        let said = notes(&text, "").join("\n");
+        assert!(said.contains(&words), "{said}");
+        assert!(!notes(&text, "[kinds]\nx = \"category\"").join("\n").contains(&words));
+    }
+    assert!(!notes(&log(["a,b", "1,5", "2,5"]), "").join("\n").contains("commas"));
+}
+
+#[test]
+fn too_many_actions_are_not_to_be_ignored() {
+    let rows: String = (0..50).map(|row| format!("{row},1,a{row},1\n")).collect();
+    let error = imported(&format!("episode,x,action,reward\n{rows}"), "").unwrap_err();
+    assert!(error.contains("--action") && !error.contains("--ignore"), "{error}");
+}
+
+#[test]
+fn spreadsheets_say_their_separator() {
+    let plain = "episode;t;x;action;reward\n0;0;1;a;1\n0;1;2;b;0\n";
+    let expected = imported(plain, "").unwrap();
+    for start in ["sep=;\n", "\u{feff}sep=;\r\n", "\"SEP=;\"\n"] {
+        assert_eq!(imported(&format!("{start}{plain}"), "").unwrap(), expected, "{start:?}");
+    }
+    let error = imported(&format!("sep=;\n{}", plain.replace("b;0", "b")), "").unwrap_err();
+    assert!(error.contains("line 4: has 4 fields"), "{error}");
+    let error = imported(&plain.replace('\n', "\r"), "").unwrap_err();
+    assert!(error.contains("carriage returns alone"), "{error}");
+}
+
+/// Without importing anything, it is known whether the rows have an order.
+#[test]
+fn the_order_of_rows_is_checked_before_importing() {
+    let rows = "episode,t,x,action,reward\n0,0,1,a,1\n1,3,1,a,1\n0,1,2,a,1\n";
+    let check = |text: &str| {
+        let (_folder, paths) = files(&[("log.csv", text.as_bytes())]);
+        let survey = survey(&paths, &Mapping::default()).unwrap();
+        let imported = survey.dataset(go_on).map(|_| ()).map_err(|error| error.to_string());
+        let checked = survey.check_order(go_on).map_err(|error| error.to_string());
+        assert_eq!(checked, imported);
+        checked
+    };
+    check(rows).unwrap();
+    let error = check(&rows.replace("0,1,2", "0,0,2")).unwrap_err();
+    assert!(error.contains("line 4: episode `0` has the same time (`t`) as in line 2"), "{error}");
+}

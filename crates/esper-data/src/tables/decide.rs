@@ -64,7 +64,10 @@ pub(super) fn observation(
     };
     check_kind(name, facts, kind)?;
     match kind {
-        Kind::Category => category(name, facts, given.is_some()),
+        Kind::Category => {
+            let instead = format!("leave it out: --ignore {name}");
+            category(name, facts, given.is_some(), &instead)
+        }
         Kind::Number | Kind::Boolean | Kind::Date => Ok(number(name, facts, before, kind)),
     }
 }
@@ -101,12 +104,34 @@ fn looks_like(name: &str, facts: &Facts) -> Result<Kind, Undecided> {
     }
 }
 
+/// Whether a text would be a number without its commas.
+fn is_comma_number(word: &str) -> bool {
+    let without = word.replace(',', "");
+    without.len() < word.len() && is_number(&without)
+}
+
+fn is_number(word: &str) -> bool {
+    matches!(look(word), Look::Whole(_) | Look::Padded(_) | Look::Number(_))
+}
+
+/// What is said of categories that would be numbers without their commas.
+fn comma_numbers(name: &str, facts: &Facts) -> Option<String> {
+    let words = facts.words.as_ref()?;
+    let word = words.iter().find(|word| is_comma_number(word))?;
+    let fits = |word: &str| is_number(word) || is_comma_number(word) || look(word) == Look::Marker;
+    words.iter().all(fits).then(|| {
+        format!(
+            "`{name}` holds numbers with commas such as `{word}`, which are taken as categories; numbers need a decimal point and \
+             nothing between thousands"
+        )
+    })
+}
+
 /// A hint where numbers have decimal commas.
 fn commas(facts: &Facts) -> &'static str {
-    let has_comma = |word: &str| matches!(look(&word.replacen(',', ".", 1)), Look::Number(_));
     let words = facts.words.as_ref();
-    match words.is_some_and(|words| words.iter().take(1_000).any(has_comma)) {
-        true => " (numbers need a decimal point, not a comma)",
+    match words.is_some_and(|words| words.iter().take(1_000).any(is_comma_number)) {
+        true => " (numbers need a decimal point, not a comma, and nothing between thousands)",
         false => "",
     }
 }
@@ -190,7 +215,8 @@ fn number(name: &str, facts: &Facts, before: &Facts, kind: Kind) -> Decision {
     Decision { kind: field, indicator: missing > 0, says, notes }
 }
 
-fn category(name: &str, facts: &Facts, said: bool) -> Result<Decision, Undecided> {
+/// `said` is whether the user wants it to be one; `instead` is what to do if it cannot be.
+fn category(name: &str, facts: &Facts, said: bool, instead: &str) -> Result<Decision, Undecided> {
     let Some(different) = facts.different() else { return Err(Undecided::Words) };
     let all = facts.values() + facts.markers.count;
     let nearly_all = different > FEW_CATEGORIES && different as u64 > all / 2;
@@ -200,7 +226,7 @@ fn category(name: &str, facts: &Facts, said: bool) -> Result<Decision, Undecided
         return wrong(
             None,
             format!(
-                "column `{name}` has {more} different texts in {all} rows, too many to be categories{}; leave it out: --ignore {name}",
+                "column `{name}` has {more} different texts in {all} rows, too many to be categories{}; {instead}",
                 commas(facts)
             ),
         );
@@ -216,6 +242,9 @@ fn category(name: &str, facts: &Facts, said: bool) -> Result<Decision, Undecided
     }
     if let [only] = values.as_slice() {
         notes.push(format!("`{name}` is always `{only}`"));
+    }
+    if !said {
+        notes.extend(comma_numbers(name, facts));
     }
     notes.extend(same_number(name, &values));
     let says = format!("category: {}", some(&values));
@@ -298,7 +327,7 @@ pub(super) fn actions(
     }
     let decide = |(at, (name, facts, _)): (usize, &(&str, &Facts, Option<Kind>))| {
         let decision = match all_categories {
-            true => category(name, facts, true),
+            true => category(name, facts, true, FEWER_ACTIONS),
             false => check_kind(name, facts, Kind::Number)
                 .map(|()| number(name, facts, facts, Kind::Number)),
         };
@@ -306,6 +335,10 @@ pub(super) fn actions(
     };
     columns.iter().enumerate().map(decide).collect()
 }
+
+/// What to do about actions that are too many.
+const FEWER_ACTIONS: &str =
+    "name another column with --action, or put actions together until they are fewer";
 
 /// What a column of actions may become.
 struct Choices {
@@ -330,7 +363,8 @@ fn choices(name: &str, facts: &Facts, given: Option<Kind>) -> Result<Choices, Un
     }
     if !is_number {
         // Texts that are too many are refused with the same words as those of observations.
-        return category(name, facts, false).map(|_| Choices { number: false, category: true });
+        return category(name, facts, false, FEWER_ACTIONS)
+            .map(|_| Choices { number: false, category: true });
     }
     if facts.fractions.count > 0 {
         return Ok(Choices { number: true, category: false });

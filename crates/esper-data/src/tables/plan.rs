@@ -266,7 +266,8 @@ impl Surveyor<'_> {
         let several = found.episodes.facts.iter().filter(|episode| episode.in_several).count();
         if several > 0 {
             notes.push(format!(
-                "{several} episodes have rows in more than one of the sources: the same id is the same episode"
+                "{several} episodes have rows in more than one of the files: the same id is the same episode; if ids begin anew in every file, \
+                 give every episode an id of its own"
             ));
         }
         match (self.slots.end, self.slots.cut) {
@@ -278,6 +279,16 @@ impl Surveyor<'_> {
                 if facts.ones == 0 {
                     let name = self.name(slot);
                     notes.push(format!("`{name}` is never true: all episodes are taken as cut"));
+                }
+                let last = found.episodes.facts.iter().filter(|episode| episode.ended).count();
+                let early = facts.ones.saturating_sub(last as u64);
+                if early > 0 {
+                    let name = self.name(slot);
+                    notes.push(format!(
+                        "{early} rows in the middle of episodes say that the episode ended (`{name}`), which is not heeded: the rows \
+                         behind them are of the same episode. If ids are used again, give every episode an id of its own; if \
+                         `{name}` says something else, leave it out (--end \"\")"
+                    ));
                 }
             }
             _ => {}

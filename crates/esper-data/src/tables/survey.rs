@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::chunks::Chunk;
-use super::episodes::Episodes;
+use super::episodes::{Episodes, Row};
 use super::facts::Facts;
 use super::mapping::{Kind, Mapping};
 use super::plan::{Made, Open, Plan};
@@ -259,15 +259,21 @@ impl Surveyor<'_> {
         let mut episodes = Episodes::default();
         let mut buffer = String::new();
         let mut decimals = Some(0);
-        let Slots { episode, reward, time, finals, .. } = self.slots;
+        let Slots { episode, reward, time, end, finals, .. } = self.slots;
         let first_final = finals.first().copied().unwrap_or(usize::MAX);
         let is_final = |slot: usize| slot >= first_final && slot < first_final + finals.len();
         chunk.rows(|place, values| {
             if values[*episode] == Value::Missing {
                 return Err(format!("the episode id (`{}`) is missing", self.name(*episode)));
             }
-            let paid = self.reward(&values[*reward])?;
-            episodes.add(values[*episode].text(&mut buffer), paid, self.table.source_of(place));
+            let row = Row {
+                reward: self.reward(&values[*reward])?,
+                file: place.file,
+                // How episodes end matters only where a column says so.
+                time: time.filter(|_| end.is_some()).map_or(0.0, |slot| moment(&values[slot])),
+                ended: end.is_some_and(|slot| values[slot].truth() == Some(true)),
+            };
+            episodes.add(values[*episode].text(&mut buffer), row);
             if let (Some(most), Some(slot)) = (decimals, *time) {
                 decimals = values[slot].decimals().map(|more| most.max(more));
             }
@@ -287,6 +293,15 @@ impl Surveyor<'_> {
     fn reward(&self, value: &Value<'_>) -> Result<Option<f32>, String> {
         reward(value)
             .map_err(|problem| format!("the reward (`{}`) {problem}", self.name(self.slots.reward)))
+    }
+}
+
+/// A time, rounded; 0 where there is none.
+fn moment(value: &Value<'_>) -> f64 {
+    match value.look() {
+        Look::Whole(number) | Look::Padded(number) => number as f64,
+        Look::Number(number) | Look::Date(number) => number,
+        _ => 0.0,
     }
 }
 
