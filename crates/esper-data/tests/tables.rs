@@ -909,6 +909,9 @@ fn ids_that_files_of_a_folder_share_are_said() {
     assert!(!said().contains("more than one"));
     fs::write(folder.path().join("b.csv"), rows.replace(",0,", ",1,")).unwrap();
     assert!(said().contains("2 episodes have rows in more than one of the files"), "{}", said());
+    fs::write(folder.path().join("b.csv"), rows).unwrap();
+    let error = import(&source, &Mapping::default()).unwrap_err().to_string();
+    assert!(error.contains("same time") && error.contains("begin anew in every file"), "{error}");
 }
 
 /// What says in the middle of an episode that it ended is counted by the times, not by the places of rows.
@@ -984,4 +987,21 @@ fn the_order_of_rows_is_checked_before_importing() {
     check(rows).unwrap();
     let error = check(&rows.replace("0,1,2", "0,0,2")).unwrap_err();
     assert!(error.contains("line 4: episode `0` has the same time (`t`) as in line 2"), "{error}");
+}
+
+/// What an action led to is what the next row has; where most rows say something else, so do we.
+#[test]
+fn next_observations_that_contradict_the_next_rows_are_said() {
+    let log = |next: fn(usize) -> String| {
+        let row = |row: usize| {
+            let (episode, step) = (row / 5, row % 5);
+            format!("{episode},{step},{step}.0,a,1,{}\n", next(step))
+        };
+        let rows: String = (0..50).map(row).collect();
+        format!("episode,t,x,action,reward,next_x\n{rows}")
+    };
+    let said = |next| notes(&log(next), "").join("\n").contains("in 40 of 40 rows");
+    assert!(said(|_| "777".to_owned()));
+    assert!(!said(|step| (step + 1).to_string()));
+    assert!(!said(|step| if step == 4 { "9".to_owned() } else { String::new() }));
 }

@@ -382,13 +382,19 @@ impl Survey {
             },
         );
         match (searched, places.as_slice()) {
-            (Ok(()), [first, second, ..]) => self.table.wrong(
-                *second,
-                &format!(
-                    "episode `{id}` has the same time (`{name}`) as in {}; times of an episode differ, or there is no such column (--time \"\" takes the order of the file)",
+            (Ok(()), [first, second, ..]) => {
+                let ids = match first.file == second.file {
+                    true => "",
+                    false => {
+                        "; if ids begin anew in every file, give every episode an id of its own"
+                    }
+                };
+                let problem = format!(
+                    "episode `{id}` has the same time (`{name}`) as in {}; times of an episode differ, or there is no such column (--time \"\" takes the order of the file){ids}",
                     self.table.place(*first)
-                ),
-            ),
+                );
+                self.table.wrong(*second, &problem)
+            }
             _ => {
                 let problem = format!("episode `{id}` has a time (`{name}`) twice");
                 DataError::InvalidFile { path: self.table.path().to_owned(), problem }

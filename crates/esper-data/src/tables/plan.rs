@@ -1,5 +1,6 @@
 //! What will be made of a table, given what its columns hold: spaces, cells, rewards, times, and what has to be said of each.
 
+use super::answers::Answers;
 use super::decide::{self, Decision, Undecided};
 use super::encode::CellPlan;
 use super::facts::Facts;
@@ -292,6 +293,16 @@ impl Surveyor<'_> {
                 }
             }
             _ => {}
+        }
+        if let Some(&slot) = self.slots.finals.first()
+            && found.answers.contradict()
+        {
+            let (name, seen) = (self.name(slot), self.name(self.slots.observation[0]));
+            let Answers { compared, other } = found.answers;
+            notes.push(format!(
+                "what an action led to (`{name}` and the like) is not what the next row has (`{seen}`) in {other} of {compared} rows that \
+                 were compared; only that of an episode's last row is used, which may be wrong as well: --ignore leaves it out"
+            ));
         }
         if self.slots.finals.is_empty() {
             notes.push(

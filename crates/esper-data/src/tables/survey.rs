@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use super::answers::{Answers, Comparison};
 use super::chunks::Chunk;
 use super::episodes::{Episodes, Row};
 use super::facts::Facts;
@@ -75,6 +76,8 @@ pub(super) struct Found {
     pub(super) episodes: Episodes,
     /// The most decimals that a time has; `None` where one is not written with digits.
     pub(super) decimals: Option<u8>,
+    /// Whether next observations are those of the next rows.
+    pub(super) answers: Answers,
 }
 
 impl Table {
@@ -241,13 +244,15 @@ impl Surveyor<'_> {
 
     fn pass(&self, words: &[bool], watch: &mut Watch<'_>) -> Result<Found, DataError> {
         let facts = words.iter().map(|&with| Facts::new(with)).collect();
-        let mut all = Found { facts, episodes: Episodes::default(), decimals: Some(0) };
+        let (episodes, answers) = (Episodes::default(), Answers::default());
+        let mut all = Found { facts, episodes, decimals: Some(0), answers };
         let work = |chunk: &Chunk<'_>| self.pass_chunk(chunk, words);
         self.table.scan(&self.slots.columns, watch, work, |found| {
             for (facts, more) in all.facts.iter_mut().zip(found.facts) {
                 facts.join(more);
             }
             all.episodes.join(found.episodes);
+            all.answers.join(found.answers);
             all.decimals = all.decimals.zip(found.decimals).map(|(one, other)| one.max(other));
             Ok(ControlFlow::Continue(()))
         })?;
@@ -259,8 +264,11 @@ impl Surveyor<'_> {
         let mut episodes = Episodes::default();
         let mut buffer = String::new();
         let mut decimals = Some(0);
-        let Slots { episode, reward, time, end, finals, .. } = self.slots;
+        let mut comparison = Comparison::default();
+        let Slots { episode, reward, time, end, observation, finals, .. } = self.slots;
         let first_final = finals.first().copied().unwrap_or(usize::MAX);
+        // When a row was matters only to how its episode ended and to what came next.
+        let is_timed = end.is_some() || !finals.is_empty();
         let is_final = |slot: usize| slot >= first_final && slot < first_final + finals.len();
         chunk.rows(|place, values| {
             if values[*episode] == Value::Missing {
@@ -269,11 +277,12 @@ impl Surveyor<'_> {
             let row = Row {
                 reward: self.reward(&values[*reward])?,
                 file: place.file,
-                // How episodes end matters only where a column says so.
-                time: time.filter(|_| end.is_some()).map_or(0.0, |slot| moment(&values[slot])),
+                time: time.filter(|_| is_timed).map_or(0.0, |slot| moment(&values[slot])),
                 ended: end.is_some_and(|slot| values[slot].truth() == Some(true)),
             };
-            episodes.add(values[*episode].text(&mut buffer), row);
+            let id = values[*episode].text(&mut buffer);
+            comparison.add(id, row.time, values, observation, finals);
+            episodes.add(id, row);
             if let (Some(most), Some(slot)) = (decimals, *time) {
                 decimals = values[slot].decimals().map(|more| most.max(more));
             }
@@ -286,7 +295,7 @@ impl Surveyor<'_> {
             }
             Ok(())
         })?;
-        Ok(Found { facts, episodes, decimals })
+        Ok(Found { facts, episodes, decimals, answers: comparison.answers })
     }
 
     /// The reward of a row, if it has one.
