@@ -119,3 +119,38 @@ fn tables_are_taken_directly() {
         small(folder.path(), &["train", "log.csv", "--method", "bc", "--out", "run", "--json"]);
     assert_eq!(json(&trained)["method"], "bc");
 }
+
+/// What is imported is not written over, whatever it is called and however it is forced.
+#[test]
+fn sources_are_never_written_over() {
+    let folder = folder();
+    let parts = folder.path().join("parts");
+    fs::create_dir(&parts).unwrap();
+    fs::write(parts.join("a.csv"), VISITS).unwrap();
+    let absolute = folder.path().join("visits.csv");
+    for (source, out) in [
+        ("visits.csv", "visits.csv"),
+        ("visits.csv", "./parts/../visits.csv"),
+        ("visits.csv", absolute.to_str().unwrap()),
+        ("parts", "parts/a.csv"),
+        ("parts", "parts/new.parquet"),
+        ("parts", "parts"),
+    ] {
+        let run = esper(folder.path(), &["import", source, "--out", out, "--force"]);
+        refused(&run, 2, "would be lost");
+    }
+    assert_eq!(fs::read_to_string(absolute).unwrap(), VISITS);
+    assert_eq!(fs::read_dir(&parts).unwrap().count(), 1);
+    json(&esper(folder.path(), &["import", "parts", "--out", "parts.parquet", "--json"]));
+}
+
+/// A dry run refuses what importing refuses.
+#[test]
+fn a_dry_run_finds_times_that_are_there_twice() {
+    let folder = folder();
+    fs::write(folder.path().join("twice.csv"), VISITS.replace("b,1,", "b,2,")).unwrap();
+    for last in [&["--dry-run"][..], &["--out", "x.parquet"]] {
+        let arguments = [&["import", "twice.csv"], last].concat();
+        refused(&esper(folder.path(), &arguments), 1, "line 3: episode `b` has the same time");
+    }
+}

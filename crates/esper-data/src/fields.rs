@@ -255,6 +255,23 @@ pub const SECONDS_OF_A_DAY: f64 = 86_400.0;
 /// Seconds since 1970 of a date as ISO 8601 has it: `2024-05-31`, with a time behind a `T` or a blank, with fractions of a
 /// second, and an offset from UTC where one is given.
 pub fn parse_date(text: &str) -> Option<f64> {
+    let (seconds, fraction) = parse_moment(text)?;
+    let fraction = match fraction {
+        "" => 0.0,
+        digits => format!("0.{digits}").parse::<f64>().ok()?,
+    };
+    Some(seconds as f64 + fraction)
+}
+
+/// The same in nanoseconds, exactly; what is below is left out.
+pub(crate) fn parse_nanoseconds(text: &str) -> Option<i128> {
+    let (seconds, fraction) = parse_moment(text)?;
+    let fraction = format!("{:0<9}", fraction.get(..9).unwrap_or(fraction));
+    Some(i128::from(seconds) * 1_000_000_000 + fraction.parse::<i128>().ok()?)
+}
+
+/// Whole seconds since 1970 of a date, and the digits of what is beyond them.
+fn parse_moment(text: &str) -> Option<(i64, &str)> {
     let text = text.trim();
     let (day, rest) = (text.get(..10)?, text.get(10..)?);
     let mut numbers = day.split('-').map(|part| part.parse::<i64>().ok());
@@ -266,34 +283,41 @@ pub fn parse_date(text: &str) -> Option<f64> {
     {
         return None;
     }
-    let midnight = days_since_1970(year, month, day_of_month) as f64 * SECONDS_OF_A_DAY;
+    let midnight = days_since_1970(year, month, day_of_month) * 86_400;
     if rest.is_empty() {
-        return Some(midnight);
+        return Some((midnight, ""));
     }
     let time = rest.strip_prefix(['T', 't', ' '])?;
     let at = time.find(['Z', 'z', '+', '-']).unwrap_or(time.len());
     let (time, zone) = time.split_at(at);
     let offset = match zone.trim() {
-        "" | "Z" | "z" => 0.0,
+        "" | "Z" | "z" => 0,
         zone => {
-            let sign = if zone.starts_with('-') { -1.0 } else { 1.0 };
+            let sign = if zone.starts_with('-') { -1 } else { 1 };
             let digits = zone[1..].replace(':', "");
             let hours = digits.get(..2)?.parse::<u32>().ok()?;
             let minutes = digits.get(2..4).map_or(Some(0), |text| text.parse::<u32>().ok())?;
             if hours > 23 || minutes > 59 || ![2, 4].contains(&digits.len()) {
                 return None;
             }
-            sign * f64::from(hours * 3600 + minutes * 60)
+            sign * i64::from(hours * 3600 + minutes * 60)
         }
     };
     let mut parts = time.trim().split(':');
     let hours = parts.next()?.parse::<u32>().ok().filter(|&hours| hours < 24)?;
     let minutes = parts.next()?.parse::<u32>().ok().filter(|&minutes| minutes < 60)?;
-    let seconds = parts.next().map_or(Some(0.0), |text| text.parse::<f64>().ok())?;
-    if parts.next().is_some() || !(0.0..61.0).contains(&seconds) {
+    let (seconds, fraction) = match parts.next() {
+        None => (0, ""),
+        Some(text) => {
+            let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+            (whole.parse::<u32>().ok()?, fraction)
+        }
+    };
+    let is_digits = fraction.bytes().all(|byte| byte.is_ascii_digit());
+    if parts.next().is_some() || seconds > 60 || !is_digits {
         return None;
     }
-    Some(midnight + f64::from(hours * 3600 + minutes * 60) + seconds - offset)
+    Some((midnight + i64::from(hours * 3600 + minutes * 60 + seconds) - offset, fraction))
 }
 
 /// The day of some seconds since 1970, as ISO 8601 has it; `None` outside of years with four digits.
@@ -562,6 +586,7 @@ mod tests {
             ("2024-05-31 12:30", 1_717_158_600.0),
             ("2024-05-31T12:30:00+02:00", 1_717_151_400.0),
             ("1900-03-01", -2_203_891_200.0),
+            ("2024-05-31T12:30:15.123456789", 1_717_158_615.123_456_7),
         ] {
             assert_eq!(parse_date(text), Some(seconds), "{text}");
             let of_day = &text[..10];

@@ -200,6 +200,9 @@ fn failure(error: DataError) -> Failure {
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let started = Instant::now();
     let mapping = arguments.mapping()?;
+    if let Some(out) = arguments.out.as_ref().filter(|_| !arguments.dry_run) {
+        refuse_sources(out, &arguments.sources)?;
+    }
     for source in &arguments.sources {
         if is_native_file(source).map_err(failure)? {
             let path = source.display();
@@ -222,6 +225,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let path = match &arguments.out {
         Some(path) if !arguments.dry_run => path,
         _ => {
+            survey.check_order(watch).map_err(failure)?;
             drop(progress);
             return output.result(&dry_run(&survey), || dry_run_text(&survey));
         }
@@ -235,6 +239,29 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     survey.write(path, arguments.force, memory, keep, watch).map_err(failure)?;
     drop(progress);
     print(&survey, path, &tally, suspicions.found(), started, output)
+}
+
+/// What is imported is never written over, not even with --force: it may be the only copy there is.
+fn refuse_sources(out: &Path, sources: &[PathBuf]) -> Result<(), Failure> {
+    let folder = match out.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    // A file that is not there yet is where its folder is; one that is may be a link.
+    let places = [
+        out.canonicalize().ok(),
+        folder.canonicalize().ok().zip(out.file_name()).map(|(folder, name)| folder.join(name)),
+    ];
+    for source in sources {
+        let Ok(real) = source.canonicalize() else { continue };
+        if places.iter().flatten().any(|place| place.starts_with(&real)) {
+            let (out, source) = (out.display(), source.display());
+            return Err(Failure::misuse(format!(
+                "--out {out} is {source} or in it, which is to be imported and would be lost; give another name"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Another tool's data set: it says itself what is what.

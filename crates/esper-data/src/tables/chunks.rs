@@ -140,6 +140,12 @@ impl TextReader {
         };
         let mut first_line = self.line;
         self.line += lines;
+        if first_line == 1
+            && self.separator.is_some()
+            && let Some((_, length)) = csv::said_separator(&text[start..])
+        {
+            (start, first_line) = (start + length, 2);
+        }
         if std::mem::take(&mut self.header)
             && let Some(separator) = self.separator
         {

@@ -28,6 +28,17 @@ pub(super) fn separator(text: &str) -> u8 {
     SEPARATORS[at]
 }
 
+/// The separator that a first line such as `sep=;` says, which Excel writes and reads, and how long that line is.
+pub(super) fn said_separator(text: &str) -> Option<(u8, usize)> {
+    let end = text.find('\n')?;
+    let line = text[..end].trim_end_matches('\r').trim_matches('"');
+    let (name, said) = line.split_at_checked(4)?;
+    match said.as_bytes() {
+        [separator] if name.eq_ignore_ascii_case("sep=") => Some((*separator, end + 1)),
+        _ => None,
+    }
+}
+
 /// Where the last complete record ends, from the start of one on; `None` if none does.
 pub(super) fn last_record_end(bytes: &[u8], separator: u8) -> Option<usize> {
     let mut end = None;

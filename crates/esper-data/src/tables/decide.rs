@@ -1,5 +1,7 @@
 //! What is made of a column, by what it holds.
 
+use std::collections::HashMap;
+
 use super::facts::Facts;
 use super::mapping::Kind;
 use super::table::Place;
@@ -62,7 +64,10 @@ pub(super) fn observation(
     };
     check_kind(name, facts, kind)?;
     match kind {
-        Kind::Category => category(name, facts, given.is_some()),
+        Kind::Category => {
+            let instead = format!("leave it out: --ignore {name}");
+            category(name, facts, given.is_some(), &instead)
+        }
         Kind::Number | Kind::Boolean | Kind::Date => Ok(number(name, facts, before, kind)),
     }
 }
@@ -73,6 +78,8 @@ fn looks_like(name: &str, facts: &Facts) -> Result<Kind, Undecided> {
     let truths = facts.truths.count + facts.truth_words.count;
     let texts = facts.texts.count;
     match () {
+        // `00501` is the name of something, and so is `10001` beside it.
+        () if facts.padded.count > 0 => Ok(Kind::Category),
         () if texts + dates + truths == 0 => Ok(Kind::Number),
         () if texts + numbers + truths == 0 => Ok(Kind::Date),
         () if texts + dates == 0 && numbers == facts.bits => Ok(Kind::Boolean),
@@ -97,12 +104,34 @@ fn looks_like(name: &str, facts: &Facts) -> Result<Kind, Undecided> {
     }
 }
 
+/// Whether a text would be a number without its commas.
+fn is_comma_number(word: &str) -> bool {
+    let without = word.replace(',', "");
+    without.len() < word.len() && is_number(&without)
+}
+
+fn is_number(word: &str) -> bool {
+    matches!(look(word), Look::Whole(_) | Look::Padded(_) | Look::Number(_))
+}
+
+/// What is said of categories that would be numbers without their commas.
+fn comma_numbers(name: &str, facts: &Facts) -> Option<String> {
+    let words = facts.words.as_ref()?;
+    let word = words.iter().find(|word| is_comma_number(word))?;
+    let fits = |word: &str| is_number(word) || is_comma_number(word) || look(word) == Look::Marker;
+    words.iter().all(fits).then(|| {
+        format!(
+            "`{name}` holds numbers with commas such as `{word}`, which are taken as categories; numbers need a decimal point and \
+             nothing between thousands"
+        )
+    })
+}
+
 /// A hint where numbers have decimal commas.
 fn commas(facts: &Facts) -> &'static str {
-    let has_comma = |word: &str| matches!(look(&word.replacen(',', ".", 1)), Look::Number(_));
     let words = facts.words.as_ref();
-    match words.is_some_and(|words| words.iter().take(1_000).any(has_comma)) {
-        true => " (numbers need a decimal point, not a comma)",
+    match words.is_some_and(|words| words.iter().take(1_000).any(is_comma_number)) {
+        true => " (numbers need a decimal point, not a comma, and nothing between thousands)",
         false => "",
     }
 }
@@ -126,9 +155,11 @@ fn check_kind(name: &str, facts: &Facts, kind: Kind) -> Result<(), Undecided> {
             if facts.whole.count != facts.bits {
                 fits(facts.whole.first)?;
             }
+            fits(facts.padded.first)?;
         }
         Kind::Date => {
             let others = truths[0].first.or(truths[1].first).or(facts.whole.first);
+            fits(facts.padded.first)?;
             fits(facts.texts.first.or(facts.fractions.first).or(others))?;
         }
     }
@@ -184,7 +215,8 @@ fn number(name: &str, facts: &Facts, before: &Facts, kind: Kind) -> Decision {
     Decision { kind: field, indicator: missing > 0, says, notes }
 }
 
-fn category(name: &str, facts: &Facts, said: bool) -> Result<Decision, Undecided> {
+/// `said` is whether the user wants it to be one; `instead` is what to do if it cannot be.
+fn category(name: &str, facts: &Facts, said: bool, instead: &str) -> Result<Decision, Undecided> {
     let Some(different) = facts.different() else { return Err(Undecided::Words) };
     let all = facts.values() + facts.markers.count;
     let nearly_all = different > FEW_CATEGORIES && different as u64 > all / 2;
@@ -194,7 +226,7 @@ fn category(name: &str, facts: &Facts, said: bool) -> Result<Decision, Undecided
         return wrong(
             None,
             format!(
-                "column `{name}` has {more} different texts in {all} rows, too many to be categories{}; leave it out: --ignore {name}",
+                "column `{name}` has {more} different texts in {all} rows, too many to be categories{}; {instead}",
                 commas(facts)
             ),
         );
@@ -211,17 +243,27 @@ fn category(name: &str, facts: &Facts, said: bool) -> Result<Decision, Undecided
     if let [only] = values.as_slice() {
         notes.push(format!("`{name}` is always `{only}`"));
     }
+    if !said {
+        notes.extend(comma_numbers(name, facts));
+    }
+    notes.extend(same_number(name, &values));
     let says = format!("category: {}", some(&values));
     Ok(Decision { kind: FieldKind::Category { values }, indicator: false, says, notes })
 }
 
-/// The words of a column in their order.
+/// The words of a column in their order: as they are spelt, so that those which differ are never one. Numbers and truths are
+/// such where the table does not say that they are texts, numbers only if all are spelt as numbers are written.
 fn words(facts: &Facts) -> Vec<Word> {
     let Some(words) = &facts.words else { return Vec::new() };
     let others =
         facts.fractions.count + facts.dates.count + facts.texts.count + facts.truth_words.count;
-    let is_whole = others + facts.truths.count == 0;
-    let is_truth = others + facts.numbers() + facts.markers.count == 0;
+    let is_plain = |text: &str| match look(text) {
+        Look::Whole(number) => number.to_string() == text,
+        _ => true,
+    };
+    let is_whole = others + facts.truths.count + facts.padded.count + facts.strings == 0
+        && words.iter().all(is_plain);
+    let is_truth = others + facts.numbers() + facts.markers.count + facts.strings == 0;
     let word = |text: &str| match look(text) {
         Look::Whole(number) if is_whole => Word::Whole(number),
         Look::Truth(truth) if is_truth => Word::Boolean(truth),
@@ -235,6 +277,24 @@ fn words(facts: &Facts) -> Vec<Word> {
     values.sort();
     values.dedup();
     values
+}
+
+/// What is said of words that differ and are the same number.
+fn same_number(name: &str, values: &[Word]) -> Option<String> {
+    let mut known: HashMap<u64, &str> = HashMap::new();
+    values.iter().find_map(|word| {
+        let Word::Text(text) = word else { return None };
+        let number = match look(text) {
+            Look::Whole(number) | Look::Padded(number) => number as f64,
+            Look::Number(number) => number,
+            _ => return None,
+        };
+        let other = known.insert(number.to_bits(), text)?;
+        Some(format!(
+            "`{name}`: `{other}` and `{text}` are two categories, because they are spelt differently; if they are the same, \
+             spell them the same"
+        ))
+    })
 }
 
 /// Some words, for people.
@@ -267,7 +327,7 @@ pub(super) fn actions(
     }
     let decide = |(at, (name, facts, _)): (usize, &(&str, &Facts, Option<Kind>))| {
         let decision = match all_categories {
-            true => category(name, facts, true),
+            true => category(name, facts, true, FEWER_ACTIONS),
             false => check_kind(name, facts, Kind::Number)
                 .map(|()| number(name, facts, facts, Kind::Number)),
         };
@@ -276,6 +336,10 @@ pub(super) fn actions(
     columns.iter().enumerate().map(decide).collect()
 }
 
+/// What to do about actions that are too many.
+const FEWER_ACTIONS: &str =
+    "name another column with --action, or put actions together until they are fewer";
+
 /// What a column of actions may become.
 struct Choices {
     number: bool,
@@ -283,7 +347,7 @@ struct Choices {
 }
 
 fn choices(name: &str, facts: &Facts, given: Option<Kind>) -> Result<Choices, Undecided> {
-    let is_number = facts.numbers() == facts.values();
+    let is_number = facts.numbers() == facts.values() && facts.padded.count == 0;
     if let Some(place) = facts.missing.first.or(facts.markers.first.filter(|_| is_number)) {
         return wrong(Some(place), format!("the action (`{name}`) is missing"));
     }
@@ -299,7 +363,8 @@ fn choices(name: &str, facts: &Facts, given: Option<Kind>) -> Result<Choices, Un
     }
     if !is_number {
         // Texts that are too many are refused with the same words as those of observations.
-        return category(name, facts, false).map(|_| Choices { number: false, category: true });
+        return category(name, facts, false, FEWER_ACTIONS)
+            .map(|_| Choices { number: false, category: true });
     }
     if facts.fractions.count > 0 {
         return Ok(Choices { number: true, category: false });

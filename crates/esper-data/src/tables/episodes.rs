@@ -19,18 +19,32 @@ pub(super) struct Episode {
     reward: f32,
     /// Whether there is another.
     pub(super) rewards_differ: bool,
-    /// The first of the user's sources that it is in.
-    source: u32,
+    /// The first of the files that it is in.
+    file: u32,
     /// Whether it is in several.
     pub(super) in_several: bool,
+    /// The latest time, rounded, and whether the row that has it says that the episode ended.
+    latest: f64,
+    pub(super) ended: bool,
+}
+
+/// What a row says of its episode.
+pub(super) struct Row {
+    pub(super) reward: Option<f32>,
+    pub(super) file: u32,
+    /// Its time, rounded; the same for all rows where the order of the file counts.
+    pub(super) time: f64,
+    pub(super) ended: bool,
 }
 
 impl Episodes {
     /// Adds a row of an episode.
-    pub(super) fn add(&mut self, id: &str, reward: Option<f32>, source: u32) {
+    pub(super) fn add(&mut self, id: &str, row: Row) {
+        let Row { reward, file, time, ended } = row;
         let rewards = u64::from(reward.is_some());
         let reward = reward.unwrap_or(0.0);
-        let row = Episode { rows: 1, rewards, reward, source, ..Episode::default() };
+        let row =
+            Episode { rows: 1, rewards, reward, file, latest: time, ended, ..Episode::default() };
         self.join_one(id, row);
     }
 
@@ -46,7 +60,10 @@ impl Episodes {
                 }
                 known.rows += other.rows;
                 known.rewards += other.rewards;
-                known.in_several |= other.in_several || known.source != other.source;
+                known.in_several |= other.in_several || known.file != other.file;
+                if other.latest >= known.latest {
+                    (known.latest, known.ended) = (other.latest, other.ended);
+                }
             }
         }
     }

@@ -35,6 +35,8 @@ pub(super) struct Facts {
     /// Words that stand for a missing number.
     pub(super) markers: Seen,
     pub(super) whole: Seen,
+    /// Whole numbers with zeros in front, as codes have them.
+    pub(super) padded: Seen,
     pub(super) fractions: Seen,
     /// Numbers that 32 bits do not hold.
     pub(super) infinite: Seen,
@@ -48,6 +50,8 @@ pub(super) struct Facts {
     pub(super) truth_words: Seen,
     pub(super) dates: Seen,
     pub(super) texts: Seen,
+    /// Values of which the table itself says that they are texts, whatever they look like.
+    pub(super) strings: u64,
     /// Numbers, or dates in seconds: the least, the greatest and the sum.
     pub(super) range: Option<[f64; 2]>,
     sum: f64,
@@ -64,6 +68,7 @@ impl Facts {
 
     pub(super) fn add(&mut self, value: &Value<'_>, place: Place, buffer: &mut String) {
         let look = value.look();
+        self.strings += u64::from(matches!(value, Value::String(_)));
         if matches!(look, Look::Truth(true) | Look::TruthWord(true) | Look::Whole(1)) {
             self.ones += 1;
         }
@@ -73,6 +78,10 @@ impl Facts {
             Look::Whole(number) => {
                 self.whole.add(place);
                 self.bits += u64::from(number == 0 || number == 1);
+                self.add_number(number as f64, place);
+            }
+            Look::Padded(number) => {
+                self.padded.add(place);
                 self.add_number(number as f64, place);
             }
             Look::Number(number) => {
@@ -114,6 +123,8 @@ impl Facts {
     pub(super) fn join_values(&mut self, other: Facts) {
         self.markers.join(other.markers);
         self.whole.join(other.whole);
+        self.padded.join(other.padded);
+        self.strings += other.strings;
         self.fractions.join(other.fractions);
         self.infinite.join(other.infinite);
         self.bits += other.bits;
@@ -150,7 +161,7 @@ impl Facts {
     }
 
     pub(super) fn numbers(&self) -> u64 {
-        self.whole.count + self.fractions.count
+        self.whole.count + self.padded.count + self.fractions.count
     }
 
     /// The mean of the numbers or dates.

@@ -62,6 +62,54 @@ impl Survey {
         writer.finish()
     }
 
+    /// Whether the rows of every episode have an order, as importing needs it: goes through ids and times once more.
+    pub fn check_order(
+        &self,
+        mut watch: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<(), DataError> {
+        if self.slots.time.is_none() {
+            return Ok(());
+        }
+        let mut starts = Vec::with_capacity(self.episodes() + 1);
+        let mut rows = 0;
+        for episode in &self.episodes.facts {
+            starts.push(rows);
+            rows += episode.rows as usize;
+        }
+        let (mut filled, mut times) = (starts.clone(), vec![0; rows]);
+        starts.push(rows);
+        let work = |chunk: &super::chunks::Chunk<'_>| {
+            let (mut found, mut buffer) = (Vec::new(), String::new());
+            chunk.rows(|_, values| {
+                let episode = self.episodes.ids.find(values[0].text(&mut buffer));
+                let time = values.get(1).and_then(|time| time_key(time, self.plan.time));
+                found.push(episode.zip(time).ok_or_else(changed)?);
+                Ok(())
+            })?;
+            Ok(found)
+        };
+        self.table.scan(&wanted(&self.slots), &mut watch, work, |found| {
+            for (episode, time) in found {
+                let place = filled[episode];
+                filled[episode] += 1;
+                if place >= starts[episode + 1] {
+                    let error = DataError::Invalid(format!("a row {}", changed()));
+                    return Err(error.in_file(self.table.path()));
+                }
+                times[place] = time;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for episode in 0..self.episodes() {
+            let times = &mut times[starts[episode]..starts[episode + 1]];
+            times.sort_unstable();
+            if let Some(pair) = times.windows(2).find(|pair| pair[0] == pair[1]) {
+                return Err(self.same_time(episode, pair[0]));
+            }
+        }
+        Ok(())
+    }
+
     /// Hands over the episodes in parts, in the order of their first appearance.
     fn parts(
         &self,
@@ -334,13 +382,19 @@ impl Survey {
             },
         );
         match (searched, places.as_slice()) {
-            (Ok(()), [first, second, ..]) => self.table.wrong(
-                *second,
-                &format!(
-                    "episode `{id}` has the same time (`{name}`) as in {}; times of an episode differ, or there is no such column (--time \"\" takes the order of the file)",
+            (Ok(()), [first, second, ..]) => {
+                let ids = match first.file == second.file {
+                    true => "",
+                    false => {
+                        "; if ids begin anew in every file, give every episode an id of its own"
+                    }
+                };
+                let problem = format!(
+                    "episode `{id}` has the same time (`{name}`) as in {}; times of an episode differ, or there is no such column (--time \"\" takes the order of the file){ids}",
                     self.table.place(*first)
-                ),
-            ),
+                );
+                self.table.wrong(*second, &problem)
+            }
             _ => {
                 let problem = format!("episode `{id}` has a time (`{name}`) twice");
                 DataError::InvalidFile { path: self.table.path().to_owned(), problem }

@@ -25,7 +25,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
 struct AnyValue;
 
 fn text<'a>(text: Cow<'a, str>) -> Json<'a> {
-    Json::Scalar(if text.is_empty() { Value::Missing } else { Value::Text(text) })
+    Json::Scalar(if text.is_empty() { Value::Missing } else { Value::String(text) })
 }
 
 impl<'de> Visitor<'de> for AnyValue {
@@ -146,7 +146,13 @@ impl Layout {
 /// One line as an object, or what is wrong with it.
 pub(super) fn object(line: &str) -> Result<Vec<(Cow<'_, str>, Json<'_>)>, String> {
     match serde_json::from_str::<Json<'_>>(line) {
-        Ok(Json::Object(entries)) => Ok(entries),
+        Ok(Json::Object(mut entries)) => {
+            if entries.iter().any(|(_, value)| value.is_wide()) {
+                let mut literals = wide_literals(line);
+                entries.iter_mut().for_each(|(_, value)| value.spell(&mut literals));
+            }
+            Ok(entries)
+        }
         Ok(_) => Err("is not an object; JSON lines have one object a line".to_owned()),
         // Lines are counted by us: the library has seen but one.
         Err(error) => {
@@ -155,6 +161,73 @@ pub(super) fn object(line: &str) -> Result<Vec<(Cow<'_, str>, Json<'_>)>, String
             Err(format!("is not JSON: {problem} (column {})", error.column()))
         }
     }
+}
+
+/// From here on 64 bits do not hold a whole number.
+const WIDE: f64 = 9_223_372_036_854_775_808.0;
+
+impl<'a> Json<'a> {
+    /// Whether there is a number in it that 64 bits do not hold, so that it was rounded.
+    fn is_wide(&self) -> bool {
+        match self {
+            Json::Scalar(Value::Number(number)) => number.abs() >= WIDE,
+            Json::Scalar(_) => false,
+            Json::Array(items) => items.iter().any(Json::is_wide),
+            Json::Object(entries) => entries.iter().any(|(_, value)| value.is_wide()),
+        }
+    }
+
+    /// Puts the numbers that were rounded back as they are spelt, which comes in the same order.
+    fn spell(&mut self, literals: &mut impl Iterator<Item = &'a str>) {
+        match self {
+            Json::Scalar(value) => {
+                if matches!(value, Value::Number(number) if number.abs() >= WIDE)
+                    && let Some(literal) = literals.next()
+                {
+                    *value = Value::Text(Cow::Borrowed(literal));
+                }
+            }
+            Json::Array(items) => items.iter_mut().for_each(|item| item.spell(literals)),
+            Json::Object(entries) => {
+                entries.iter_mut().for_each(|(_, value)| value.spell(literals));
+            }
+        }
+    }
+}
+
+/// The numbers of a line of JSON that 64 bits do not hold, as they are spelt.
+fn wide_literals(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        loop {
+            let at = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit())?;
+            rest = &rest[at..];
+            if let Some(text) = rest.strip_prefix('"') {
+                rest = behind_text(text);
+                continue;
+            }
+            let is_part = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
+            let end = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
+            let literal = &rest[..end];
+            rest = &rest[end..];
+            if literal.parse::<f64>().is_ok_and(|number| number.abs() >= WIDE) {
+                return Some(literal);
+            }
+        }
+    })
+}
+
+/// What is behind the quote that closes a text.
+fn behind_text(text: &str) -> &str {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'"' if !escaped => return &text[at + 1..],
+            b'\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    ""
 }
 
 /// Hands over what is under every name of an object.
@@ -218,6 +291,33 @@ mod tests {
         assert!(layout.add("o.a", Shape::List(3)).unwrap_err().contains("3 elements"));
         assert!(layout.add("z", Shape::List(3)).is_err());
         assert!(layout.add("z", Shape::Unknown).is_ok());
+    }
+
+    #[test]
+    fn numbers_of_any_length_keep_their_digits() {
+        let line = r#"{"9999999999999999999999": "\\\"99999999999999999999\"", "a": 18446744073709551615, "b": [-9223372036854776308, 5, 1e30], "c": {"d": 10000000000000000000000001}}"#;
+        let entries = object(line).unwrap();
+        let mut found = Vec::new();
+        leaves("", &entries, &mut |_, leaf| {
+            let mut add = |value: &Value<'_>| found.push(value.text(&mut String::new()).to_owned());
+            match leaf {
+                Leaf::Scalar(value) => add(value),
+                Leaf::List(items) => items.iter().for_each(|item| {
+                    let Json::Scalar(value) = item else { unreachable!() };
+                    add(value);
+                }),
+            }
+            Ok(())
+        })
+        .unwrap();
+        let wide = [
+            "18446744073709551615",
+            "-9223372036854776308",
+            "5",
+            "1e30",
+            "10000000000000000000000001",
+        ];
+        assert_eq!(found[1..], wide);
     }
 
     #[test]

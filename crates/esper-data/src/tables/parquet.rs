@@ -213,18 +213,19 @@ fn look(array: &ArrayRef) -> Option<Look<'_>> {
         }};
     }
     macro_rules! date {
-        ($kind:ty, $seconds:expr) => {{
+        ($kind:ty, $seconds:expr, $nanoseconds:expr) => {{
             let values = array.as_primitive::<$kind>();
             Box::new(move |row| {
                 let ticks = i64::from(values.value(row));
-                Value::Date { seconds: ticks as f64 * $seconds, ticks }
+                let nanoseconds = i128::from(ticks) * $nanoseconds;
+                Value::Date { seconds: ticks as f64 * $seconds, nanoseconds }
             })
         }};
     }
     let number = |number: f64| if number.is_nan() { Value::Missing } else { Value::Number(number) };
     let text = |text| match text {
         "" => Value::Missing,
-        text => Value::Text(Cow::Borrowed(text)),
+        text => Value::String(Cow::Borrowed(text)),
     };
     let look: Look<'_> = match array.data_type() {
         DataType::Null => Box::new(|_| Value::Missing),
@@ -239,7 +240,8 @@ fn look(array: &ArrayRef) -> Option<Look<'_>> {
             let values = array.as_primitive::<UInt64Type>();
             Box::new(move |row| {
                 let value = values.value(row);
-                i64::try_from(value).map_or(Value::Number(value as f64), Value::Whole)
+                let wide = Value::Decimal { unscaled: i128::from(value), scale: 0 };
+                i64::try_from(value).map_or(wide, Value::Whole)
             })
         }
         DataType::Float16 => {
@@ -256,20 +258,22 @@ fn look(array: &ArrayRef) -> Option<Look<'_>> {
         }
         DataType::Decimal128(_, scale) => {
             let (values, scale) = (array.as_primitive::<Decimal128Type>(), *scale);
-            Box::new(move |row| {
-                Value::Number(values.value(row) as f64 / 10f64.powi(i32::from(scale)))
-            })
+            Box::new(move |row| Value::Decimal { unscaled: values.value(row), scale })
         }
         DataType::Boolean => {
             let values = array.as_boolean();
             Box::new(move |row| Value::Truth(values.value(row)))
         }
-        DataType::Date32 => date!(Date32Type, SECONDS_OF_A_DAY),
-        DataType::Date64 => date!(Date64Type, 1e-3),
-        DataType::Timestamp(TimeUnit::Second, _) => date!(TimestampSecondType, 1.0),
-        DataType::Timestamp(TimeUnit::Millisecond, _) => date!(TimestampMillisecondType, 1e-3),
-        DataType::Timestamp(TimeUnit::Microsecond, _) => date!(TimestampMicrosecondType, 1e-6),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => date!(TimestampNanosecondType, 1e-9),
+        DataType::Date32 => date!(Date32Type, SECONDS_OF_A_DAY, 86_400_000_000_000),
+        DataType::Date64 => date!(Date64Type, 1e-3, 1_000_000),
+        DataType::Timestamp(TimeUnit::Second, _) => date!(TimestampSecondType, 1.0, 1_000_000_000),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            date!(TimestampMillisecondType, 1e-3, 1_000_000)
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            date!(TimestampMicrosecondType, 1e-6, 1_000)
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => date!(TimestampNanosecondType, 1e-9, 1),
         DataType::Utf8 => {
             let values = array.as_string::<i32>();
             Box::new(move |row| text(values.value(row)))

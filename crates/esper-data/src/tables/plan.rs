@@ -1,5 +1,6 @@
 //! What will be made of a table, given what its columns hold: spaces, cells, rewards, times, and what has to be said of each.
 
+use super::answers::Answers;
 use super::decide::{self, Decision, Undecided};
 use super::encode::CellPlan;
 use super::facts::Facts;
@@ -31,8 +32,17 @@ pub(super) struct Plan {
 pub(super) enum TimeKind {
     FileOrder,
     Whole,
+    /// Numbers of at most so many decimals, in units of the last one of them, less a base.
+    Scaled {
+        decimals: u8,
+        base: i128,
+    },
+    /// Numbers that are floats.
     Number,
-    Date,
+    /// Dates in units of so many nanoseconds.
+    Date {
+        unit: i64,
+    },
 }
 
 /// What was decided.
@@ -169,12 +179,17 @@ impl Surveyor<'_> {
             return wrong(place, problem);
         }
         match (facts.numbers(), facts.dates) {
-            (0, _) => Ok(TimeKind::Date),
+            (0, _) => {
+                let [low, high] = facts.range.unwrap_or_default();
+                // Nanoseconds of 64 bits end in 2262.
+                let is_near = low.abs().max(high.abs()) < 9.2e9;
+                Ok(TimeKind::Date { unit: if is_near { 1 } else { 1_000 } })
+            }
             (_, dates) if dates.count > 0 => {
                 let place = dates.first.unwrap_or(Place { file: 0, line: 0 });
                 wrong(place, format!("the time (`{name}`) is a date here and a number elsewhere"))
             }
-            _ if facts.fractions.count > 0 => Ok(TimeKind::Number),
+            _ if facts.fractions.count > 0 => Ok(scaled(facts, found.decimals)),
             _ => Ok(TimeKind::Whole),
         }
     }
@@ -252,7 +267,8 @@ impl Surveyor<'_> {
         let several = found.episodes.facts.iter().filter(|episode| episode.in_several).count();
         if several > 0 {
             notes.push(format!(
-                "{several} episodes have rows in more than one of the sources: the same id is the same episode"
+                "{several} episodes have rows in more than one of the files: the same id is the same episode; if ids begin anew in every file, \
+                 give every episode an id of its own"
             ));
         }
         match (self.slots.end, self.slots.cut) {
@@ -265,8 +281,28 @@ impl Surveyor<'_> {
                     let name = self.name(slot);
                     notes.push(format!("`{name}` is never true: all episodes are taken as cut"));
                 }
+                let last = found.episodes.facts.iter().filter(|episode| episode.ended).count();
+                let early = facts.ones.saturating_sub(last as u64);
+                if early > 0 {
+                    let name = self.name(slot);
+                    notes.push(format!(
+                        "{early} rows in the middle of episodes say that the episode ended (`{name}`), which is not heeded: the rows \
+                         behind them are of the same episode. If ids are used again, give every episode an id of its own; if \
+                         `{name}` says something else, leave it out (--end \"\")"
+                    ));
+                }
             }
             _ => {}
+        }
+        if let Some(&slot) = self.slots.finals.first()
+            && found.answers.contradict()
+        {
+            let (name, seen) = (self.name(slot), self.name(self.slots.observation[0]));
+            let Answers { compared, other } = found.answers;
+            notes.push(format!(
+                "what an action led to (`{name}` and the like) is not what the next row has (`{seen}`) in {other} of {compared} rows that \
+                 were compared; only that of an episode's last row is used, which may be wrong as well: --ignore leaves it out"
+            ));
         }
         if self.slots.finals.is_empty() {
             notes.push(
@@ -348,6 +384,21 @@ impl Surveyor<'_> {
             plans("observation", &fields.observation, observation_space, observation, finals)?;
         let action = plans("action", &fields.action, action_space, action, &[])?;
         Ok((metadata, observation, action))
+    }
+}
+
+/// How numbers are put in order that are not all whole numbers of 64 bits: exactly, where their decimals allow it.
+fn scaled(facts: &Facts, decimals: Option<u8>) -> TimeKind {
+    let (Some(decimals), Some([low, high])) = (decimals, facts.range) else {
+        return TimeKind::Number;
+    };
+    let unit = 10f64.powi(i32::from(decimals));
+    // The bounds themselves are rounded.
+    let (span, rounding) = ((high - low) * unit, low.abs().max(high.abs()) * unit * f64::EPSILON);
+    let is_held = low.abs().max(high.abs()) * unit < 1e38 && facts.infinite.count == 0;
+    match is_held && span + 2.0 * rounding < 9e18 {
+        true => TimeKind::Scaled { decimals, base: (low * unit) as i128 },
+        false => TimeKind::Number,
     }
 }
 

@@ -118,13 +118,17 @@ pub(super) fn time_key(value: &Value<'_>, kind: TimeKind) -> Option<i64> {
     };
     match (kind, value.look()) {
         (TimeKind::FileOrder, _) => Some(0),
-        (TimeKind::Whole, Look::Whole(number)) => Some(number),
-        (TimeKind::Number, Look::Whole(number)) => Some(ordered(number as f64)),
+        (TimeKind::Whole, Look::Whole(number) | Look::Padded(number)) => Some(number),
+        (TimeKind::Number, Look::Whole(number) | Look::Padded(number)) => {
+            Some(ordered(number as f64))
+        }
         (TimeKind::Number, Look::Number(number)) => Some(ordered(number)),
-        (TimeKind::Date, Look::Date(seconds)) => Some(match value {
-            Value::Date { ticks, .. } => *ticks,
-            _ => ordered(seconds),
-        }),
+        (TimeKind::Scaled { decimals, base }, _) => {
+            i64::try_from(value.scaled(decimals)?.checked_sub(base)?).ok()
+        }
+        (TimeKind::Date { unit }, Look::Date(_)) => {
+            i64::try_from(value.nanoseconds()?.div_euclid(i128::from(unit))).ok()
+        }
         _ => None,
     }
 }

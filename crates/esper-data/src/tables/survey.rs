@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use super::answers::{Answers, Comparison};
 use super::chunks::Chunk;
-use super::episodes::Episodes;
+use super::episodes::{Episodes, Row};
 use super::facts::Facts;
 use super::mapping::{Kind, Mapping};
 use super::plan::{Made, Open, Plan};
@@ -73,6 +74,10 @@ impl Slots {
 pub(super) struct Found {
     pub(super) facts: Vec<Facts>,
     pub(super) episodes: Episodes,
+    /// The most decimals that a time has; `None` where one is not written with digits.
+    pub(super) decimals: Option<u8>,
+    /// Whether next observations are those of the next rows.
+    pub(super) answers: Answers,
 }
 
 impl Table {
@@ -231,20 +236,24 @@ impl Surveyor<'_> {
         let Some(first) = first else { return Ok(words) };
         for &slot in observation.iter().chain(finals) {
             let said = self.mapping.kinds.get(self.name(slot)) == Some(&Kind::Category);
-            words[slot] = said || first.facts[slot].texts.count > 0;
+            let Facts { texts, padded, .. } = &first.facts[slot];
+            words[slot] = said || texts.count + padded.count > 0;
         }
         Ok(words)
     }
 
     fn pass(&self, words: &[bool], watch: &mut Watch<'_>) -> Result<Found, DataError> {
         let facts = words.iter().map(|&with| Facts::new(with)).collect();
-        let mut all = Found { facts, episodes: Episodes::default() };
+        let (episodes, answers) = (Episodes::default(), Answers::default());
+        let mut all = Found { facts, episodes, decimals: Some(0), answers };
         let work = |chunk: &Chunk<'_>| self.pass_chunk(chunk, words);
         self.table.scan(&self.slots.columns, watch, work, |found| {
             for (facts, more) in all.facts.iter_mut().zip(found.facts) {
                 facts.join(more);
             }
             all.episodes.join(found.episodes);
+            all.answers.join(found.answers);
+            all.decimals = all.decimals.zip(found.decimals).map(|(one, other)| one.max(other));
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(all)
@@ -254,15 +263,29 @@ impl Surveyor<'_> {
         let mut facts: Vec<Facts> = words.iter().map(|&with| Facts::new(with)).collect();
         let mut episodes = Episodes::default();
         let mut buffer = String::new();
-        let Slots { episode, reward, finals, .. } = self.slots;
+        let mut decimals = Some(0);
+        let mut comparison = Comparison::default();
+        let Slots { episode, reward, time, end, observation, finals, .. } = self.slots;
         let first_final = finals.first().copied().unwrap_or(usize::MAX);
+        // When a row was matters only to how its episode ended and to what came next.
+        let is_timed = end.is_some() || !finals.is_empty();
         let is_final = |slot: usize| slot >= first_final && slot < first_final + finals.len();
         chunk.rows(|place, values| {
             if values[*episode] == Value::Missing {
                 return Err(format!("the episode id (`{}`) is missing", self.name(*episode)));
             }
-            let paid = self.reward(&values[*reward])?;
-            episodes.add(values[*episode].text(&mut buffer), paid, self.table.source_of(place));
+            let row = Row {
+                reward: self.reward(&values[*reward])?,
+                file: place.file,
+                time: time.filter(|_| is_timed).map_or(0.0, |slot| moment(&values[slot])),
+                ended: end.is_some_and(|slot| values[slot].truth() == Some(true)),
+            };
+            let id = values[*episode].text(&mut buffer);
+            comparison.add(id, row.time, values, observation, finals);
+            episodes.add(id, row);
+            if let (Some(most), Some(slot)) = (decimals, *time) {
+                decimals = values[slot].decimals().map(|more| most.max(more));
+            }
             // A row without any of them has no final observation; what is missing in one that has is missing indeed.
             let with_final = finals.iter().any(|&slot| values[slot] != Value::Missing);
             for (slot, facts) in facts.iter_mut().enumerate().skip(1) {
@@ -272,7 +295,7 @@ impl Surveyor<'_> {
             }
             Ok(())
         })?;
-        Ok(Found { facts, episodes })
+        Ok(Found { facts, episodes, decimals, answers: comparison.answers })
     }
 
     /// The reward of a row, if it has one.
@@ -282,12 +305,21 @@ impl Surveyor<'_> {
     }
 }
 
+/// A time, rounded; 0 where there is none.
+fn moment(value: &Value<'_>) -> f64 {
+    match value.look() {
+        Look::Whole(number) | Look::Padded(number) => number as f64,
+        Look::Number(number) | Look::Date(number) => number,
+        _ => 0.0,
+    }
+}
+
 /// The reward that a value is; `None` where it is missing.
 pub(super) fn reward(value: &Value<'_>) -> Result<Option<f32>, String> {
     match value.look() {
         Look::Missing | Look::Marker => Ok(None),
         Look::Truth(truth) | Look::TruthWord(truth) => Ok(Some(f32::from(u8::from(truth)))),
-        Look::Whole(_) | Look::Number(_) => match value.number() {
+        Look::Whole(_) | Look::Padded(_) | Look::Number(_) => match value.number() {
             Some(number) if number.is_finite() => Ok(Some(number)),
             _ => Err(format!(
                 "is {}, which is not a finite number of 32 bits",

@@ -48,8 +48,6 @@ impl Column {
 #[derive(Debug)]
 pub(super) struct TableFile {
     pub(super) path: PathBuf,
-    /// Which of the sources that the user named it belongs to.
-    source: u32,
     pub(super) kind: Kind,
 }
 
@@ -89,19 +87,19 @@ impl Table {
     /// Opens the sources, files or folders of part files, and finds out which columns they have.
     pub fn open(sources: &[PathBuf]) -> Result<Self, DataError> {
         let mut files = Vec::new();
-        for (source, path) in sources.iter().enumerate() {
-            for path in sniff::files(path)? {
+        for source in sources {
+            for path in sniff::files(source)? {
                 let format = sniff::format(&path)?;
-                files.push((path, source as u32, format));
+                files.push((path, format));
             }
         }
-        let Some((first, ..)) = files.first().cloned() else {
+        let Some((first, _)) = files.first().cloned() else {
             return Err(DataError::Invalid("there are no files to import".to_owned()));
         };
         let json: Vec<&Path> = files
             .iter()
-            .filter(|(.., format)| *format == Format::JsonLines)
-            .map(|(path, ..)| path.as_path())
+            .filter(|(_, format)| *format == Format::JsonLines)
+            .map(|(path, _)| path.as_path())
             .collect();
         let mut columns: Option<Vec<Column>> = None;
         if !json.is_empty() {
@@ -110,7 +108,7 @@ impl Table {
             columns = Some(found);
         }
         let mut known = Vec::new();
-        for (path, source, format) in files {
+        for (path, format) in files {
             let (found, kind) = match format {
                 Format::JsonLines => (None, Kind::JsonLines),
                 Format::Csv => {
@@ -132,7 +130,7 @@ impl Table {
                 }
                 (Some(columns), Some(found)) => kind.in_order(columns, &found, &first, &path)?,
             };
-            known.push(TableFile { path, source, kind });
+            known.push(TableFile { path, kind });
         }
         Ok(Table { files: known, columns: columns.unwrap_or_default() })
     }
@@ -176,7 +174,7 @@ impl Table {
         let columns: Vec<Column> = leaves.iter().map(Column::of).collect();
         check_names(&columns, &path)?;
         let kind = Kind::Memory { leaves, batches: parts };
-        Ok(Table { files: vec![TableFile { path, source: 0, kind }], columns })
+        Ok(Table { files: vec![TableFile { path, kind }], columns })
     }
 
     pub(super) fn columns(&self) -> &[Column] {
@@ -192,11 +190,6 @@ impl Table {
     pub fn bytes(&self) -> u64 {
         let size = |file: &TableFile| std::fs::metadata(&file.path).map_or(0, |file| file.len());
         self.files.iter().map(size).sum()
-    }
-
-    /// Which of the sources a file belongs to.
-    pub(super) fn source_of(&self, place: Place) -> u32 {
-        self.files[place.file as usize].source
     }
 
     /// Something is wrong with a row.
@@ -319,7 +312,14 @@ fn csv_columns(path: &Path) -> Result<(Vec<Column>, u8), DataError> {
         let problem = "is empty but for blanks".to_owned();
         return Err(DataError::InvalidFile { path: path.to_owned(), problem });
     };
-    let separator = csv::separator(text[start..].trim_start());
+    let body = &text[start..];
+    if body.contains('\r') && !body.contains('\n') {
+        let problem = "has lines that end in carriage returns alone, as old programs wrote them; save it with line feeds \
+                       (tr '\\r' '\\n' < FILE > NEW)";
+        return Err(DataError::InvalidFile { path: path.to_owned(), problem: problem.to_owned() });
+    }
+    let said = csv::said_separator(text.trim_start_matches('\u{feff}'));
+    let separator = said.map_or_else(|| csv::separator(body.trim_start()), |(said, _)| said);
     let mut names: Vec<String> = Vec::new();
     let mut records = Records::new(&text[start..], separator, first_line);
     let cut = records.next(|_, value| names.push(value.text(&mut String::new()).trim().to_owned()));
