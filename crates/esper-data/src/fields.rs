@@ -125,10 +125,14 @@ fn is_missing(value: &Value) -> bool {
 /// What tables write for a number, a truth or a date that is missing, as they are imported; among categories these are words.
 const MARKERS: [&str; 8] = ["na", "n/a", "nan", "null", "none", "nil", "-", "?"];
 
+/// Whether a text is one of them.
+pub(crate) fn is_marker(text: &str) -> bool {
+    text.len() <= 4 && MARKERS.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
 /// Whether a value of JSON stands for a number, a truth or a date that is missing.
 fn is_no_number(value: &Value) -> bool {
-    let is_marker = |text: &str| MARKERS.iter().any(|word| text.trim().eq_ignore_ascii_case(word));
-    is_missing(value) || value.as_str().is_some_and(is_marker)
+    is_missing(value) || value.as_str().is_some_and(|text| is_marker(text.trim()))
 }
 
 impl Field {
@@ -322,22 +326,21 @@ fn parse_moment(text: &str) -> Option<(i64, &str)> {
 
 /// The day of some seconds since 1970, as ISO 8601 has it; `None` outside of years with four digits.
 fn day(seconds: f64) -> Option<String> {
-    let days = (seconds / SECONDS_OF_A_DAY).floor();
-    // About where it is, and from there to the year that it is in.
-    let mut year = 1970 + (days / 365.2425).floor() as i64;
-    let days = days as i64;
-    while year < 10_000 && days_since_1970(year + 1, 1, 1) <= days {
-        year += 1;
-    }
-    while year >= 0 && days_since_1970(year, 1, 1) > days {
-        year -= 1;
-    }
-    if !(0..10_000).contains(&year) {
-        return None;
-    }
-    let month = (1..=12).rev().find(|&month| days_since_1970(year, month, 1) <= days)?;
-    let day = days - days_since_1970(year, month, 1) + 1;
-    Some(format!("{year:04}-{month:02}-{day:02}"))
+    let (year, month, day) = civil((seconds / SECONDS_OF_A_DAY).floor() as i64);
+    (0..10_000).contains(&year).then(|| format!("{year:04}-{month:02}-{day:02}"))
+}
+
+/// Year, month and day of a day since the first of January 1970, in the Gregorian calendar. Years begin in March.
+pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days.saturating_add(719_468);
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (year + era * 400 + next, month, day)
 }
 
 fn days_of(year: i64, month: i64) -> i64 {

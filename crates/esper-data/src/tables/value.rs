@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use crate::fields::{parse_date, parse_nanoseconds};
+use crate::fields::{civil, is_marker, parse_date, parse_nanoseconds};
 
 /// A value of a row. Tables without types have texts only, and those may be numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,9 +48,6 @@ pub(super) enum Look {
     Date(f64),
     Text,
 }
-
-/// Words that stand for a missing value where numbers, truths or dates are expected.
-const MARKERS: [&str; 8] = ["na", "n/a", "nan", "null", "none", "nil", "-", "?"];
 
 impl Value<'_> {
     /// What the value looks like.
@@ -228,7 +225,7 @@ pub(super) fn look(text: &str) -> Look {
             _ => {}
         }
     }
-    match bytes.len() <= 4 && MARKERS.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+    match is_marker(text) {
         true => Look::Marker,
         false => Look::Text,
     }
@@ -291,19 +288,6 @@ fn format_moment(day: i64, nanoseconds: u64) -> String {
         }
     }
     text
-}
-
-/// Year, month and day of a day since the first of January 1970, in the Gregorian calendar. Years begin in March.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days.saturating_add(719_468);
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (year + era * 400 + next, month, day)
 }
 
 #[cfg(test)]
