@@ -10,6 +10,7 @@
 //! Nothing here knows of learning or of tasks.
 
 mod builder;
+mod calendar;
 mod cells;
 mod dataset;
 mod draw;
@@ -30,11 +31,12 @@ mod suspicions;
 pub mod tables;
 
 pub use builder::{DatasetBuilder, Ending};
+pub use calendar::{SECONDS_OF_A_DAY, parse_date};
 pub use cells::{Cell, CellType, Cells, CellsMut, CellsRef};
 pub use dataset::{Dataset, End, Metadata};
 pub use draw::{LOG_DEVIATIONS, draw_softmax, draw_squashed, draw_weighted, index_at};
 pub use error::DataError;
-pub use fields::{Field, FieldKind, Fields, SECONDS_OF_A_DAY, Word, parse_date, parse_truth};
+pub use fields::{Field, FieldKind, Fields, Word, parse_truth};
 pub use file::{
     Checksums, DatasetWriter, Header, LabelColumns, Lock, PendingFile, StepLabels, clean_folder,
     panics_are_caught, read, read_file, read_header, read_on_disk, read_text, write_file,

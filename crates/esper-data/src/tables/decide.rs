@@ -6,7 +6,8 @@ use super::facts::Facts;
 use super::mapping::Kind;
 use super::table::Place;
 use super::value::{Look, format_date, look};
-use crate::fields::{FieldKind, SECONDS_OF_A_DAY, Word};
+use crate::calendar::SECONDS_OF_A_DAY;
+use crate::fields::{FieldKind, Word};
 
 /// More different words than this are no categories, unless the user says so.
 const MOST_CATEGORIES: usize = 1_000;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::value::{Look, Value};
 use super::words::Words;
-use crate::fields::{Field, FieldKind, SECONDS_OF_A_DAY, Word};
+use crate::calendar::SECONDS_OF_A_DAY;
+use crate::fields::{Field, FieldKind, Word};
 
 /// How the value of a column becomes one cell.
 #[derive(Clone, Debug)]

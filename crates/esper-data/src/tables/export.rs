@@ -7,10 +7,11 @@ use super::csv::quoted;
 use super::mapping::{Mapping, RewardPer};
 use super::plan::raw_fields;
 use super::value::format_date;
+use crate::calendar::SECONDS_OF_A_DAY;
 use crate::cells::CellsRef;
 use crate::dataset::Dataset;
 use crate::error::DataError;
-use crate::fields::{Field, FieldKind, SECONDS_OF_A_DAY, Word};
+use crate::fields::{Field, FieldKind, Word};
 use crate::file::PendingFile;
 
 /// Writes a data set as CSV: one row a step, columns by the names of their fields. Returns the mapping with which

@@ -13,8 +13,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, TimeUnit};
 
 use super::value::Value;
+use crate::calendar::SECONDS_OF_A_DAY;
 use crate::error::DataError;
-use crate::fields::SECONDS_OF_A_DAY;
 use crate::file::ParquetSource;
 
 /// A column of a file: a root, a way through structures, and an element of a list.

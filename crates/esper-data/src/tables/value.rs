@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use crate::fields::{civil, is_marker, parse_date, parse_nanoseconds};
+use crate::calendar::{SECONDS_OF_A_DAY, civil, parse_date, parse_nanoseconds};
+use crate::fields::is_marker;
 
 /// A value of a row. Tables without types have texts only, and those may be numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -262,7 +263,6 @@ fn short_whole(bytes: &[u8]) -> Option<i64> {
 
 /// A date as ISO 8601 has it, which [`parse_date`] reads: the day alone at midnight.
 pub(super) fn format_date(seconds: f64) -> String {
-    use crate::fields::SECONDS_OF_A_DAY;
     let day = (seconds / SECONDS_OF_A_DAY).floor();
     let nanoseconds = ((seconds - day * SECONDS_OF_A_DAY) * 1e9).round() as u64;
     let (extra, nanoseconds) = (nanoseconds / 86_400_000_000_000, nanoseconds % 86_400_000_000_000);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use esper_data::{Dataset, Field, FieldKind, SECONDS_OF_A_DAY};
+use esper_data::{Dataset, Field, FieldKind};
 
 use crate::trajectories::StepRows;
 
@@ -169,27 +169,9 @@ fn word(field: &Field, value: f32) -> String {
             values.get(value as usize).map_or_else(|| number(value), ToString::to_string)
         }
         FieldKind::Boolean { .. } if value == 0.0 || value == 1.0 => (value == 1.0).to_string(),
-        FieldKind::Date { origin, .. } => {
-            date(((f64::from(value) * SECONDS_OF_A_DAY + origin) / SECONDS_OF_A_DAY).floor() as i64)
-        }
+        FieldKind::Date { .. } => field.text(value),
         _ => number(value),
     }
-}
-
-/// A day since the first of January 1970 as ISO 8601 has it.
-fn date(day: i64) -> String {
-    // Days of a year that begins in March, of eras of 400 years.
-    let day = day + 719_468;
-    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let (year, month) = match month {
-        0..=9 => (year + 400 * era, month + 3),
-        _ => (year + 400 * era + 1, month - 9),
-    };
-    format!("{year:04}-{month:02}-{of_month:02}")
 }
 
 /// A number by its first three digits.
@@ -212,16 +194,6 @@ fn number(value: f32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_are_dates() {
-        for (text, day) in
-            [("1970-01-01", 0), ("2000-02-29", 11_016), ("2024-12-31", 20_088), ("1969-12-31", -1)]
-        {
-            assert_eq!(date(day), text);
-            assert_eq!(esper_data::parse_date(text), Some(day as f64 * SECONDS_OF_A_DAY));
-        }
-    }
 
     /// 0 to 99: cut at the quarters, which are said as they are.
     #[test]
