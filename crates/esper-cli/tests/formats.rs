@@ -89,7 +89,9 @@ fn what_makes_no_sense_with_them_is_refused() {
     assert!(!home.join("x.parquet").exists(), "nothing is left of what was refused");
     assert!(import(&[&d4rl]).status.success());
     refused(&import(&[&d4rl]), 1, "--force");
-    refused(&import(&["x.parquet", "--force"]), 2, "needs no import");
+    refused(&import(&["x.parquet", "--force"]), 2, "would be lost");
+    fs::copy(home.join("x.parquet"), home.join("y.parquet")).unwrap();
+    refused(&import(&["y.parquet", "--force"]), 2, "needs no import");
     refused(&esper(home, &["train", &d4rl, "--memory", "2GB", "--out", "run"]), 1, "esper import");
     assert!(!Path::new(&home.join("run")).exists());
 }
