@@ -178,6 +178,18 @@ impl Survey {
     /// All rows at their places, and who decided in every episode.
     fn group(&self, watch: &mut Watch<'_>) -> Result<(Group, Vec<Option<u16>>), DataError> {
         let mut group = Group::new(self, 0..self.episodes());
+        let behaviours = self.scan(watch, |rows| {
+            group.add(rows).map_err(|error| error.in_file(self.table.path()))
+        })?;
+        Ok((group, behaviours))
+    }
+
+    /// Goes through all rows, in parts; gives who decided in every episode.
+    fn scan(
+        &self,
+        watch: &mut Watch<'_>,
+        mut add: impl FnMut(&Rows) -> Result<(), DataError>,
+    ) -> Result<Vec<Option<u16>>, DataError> {
         let mut behaviours = vec![None; self.behaviour_count()];
         self.table.scan(
             &self.slots.columns,
@@ -185,11 +197,11 @@ impl Survey {
             |chunk| self.convert(chunk),
             |rows| {
                 self.note_behaviours(&rows, &mut behaviours)?;
-                group.add(&rows).map_err(|error| error.in_file(self.table.path()))?;
+                add(&rows)?;
                 Ok(ControlFlow::Continue(()))
             },
         )?;
-        Ok((group, behaviours))
+        Ok(behaviours)
     }
 
     /// The same into a temporary file for every partition.
@@ -206,22 +218,15 @@ impl Survey {
             Ok(Spill::new(file, folder))
         };
         let mut spills = partitions.iter().map(temporary).collect::<Result<Vec<_>, _>>()?;
-        let mut behaviours = vec![None; self.behaviour_count()];
-        self.table.scan(
-            &self.slots.columns,
-            watch,
-            |chunk| self.convert(chunk),
-            |rows| {
-                self.note_behaviours(&rows, &mut behaviours)?;
-                let mut finals = 0;
-                for row in 0..rows.len() {
-                    let episode = rows.episode[row] as usize;
-                    let at = partitions.partition_point(|range| range.end <= episode);
-                    spills[at].add(&rows, row, &mut finals)?;
-                }
-                Ok(ControlFlow::Continue(()))
-            },
-        )?;
+        let behaviours = self.scan(watch, |rows| {
+            let mut finals = 0;
+            for row in 0..rows.len() {
+                let episode = rows.episode[row] as usize;
+                let at = partitions.partition_point(|range| range.end <= episode);
+                spills[at].add(rows, row, &mut finals)?;
+            }
+            Ok(())
+        })?;
         Ok((spills, behaviours))
     }
 
