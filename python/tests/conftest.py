@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import esper
+from esper._progress import Listener
 
 #: A training that takes a moment.
 TINY = {"cluster.steps": 60, "returns.steps": 60, "mlp.steps": 150, "mlp.hidden": 32, "promise.steps": 60}
+
+
+class CtrlC(Listener):
+    """Presses Ctrl-C as soon as something is learned: from another thread, as a terminal does."""
+
+    def __init__(self) -> None:
+        self.pressed = False
+
+    def progress(self, run: int, phase: str, done: int, total: int) -> None:
+        if done > 0 and not self.pressed:
+            self.pressed = True
+            threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()
 
 
 @pytest.fixture(scope="session")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TINY
+from conftest import TINY, CtrlC
 
 import esper
 from esper._progress import Listener
@@ -127,15 +125,14 @@ def test_progress_is_heard_of_and_the_lock_is_free(gambling: esper.Dataset) -> N
 
 def test_ctrl_c_stops_and_the_run_goes_on(gambling: esper.Dataset, tmp_path: Path) -> None:
     """It ends with the same bytes as one that was never stopped."""
-    whole = esper.train(gambling, "rvs", out=tmp_path / "whole", progress=False, mlp__steps=3_000)
+    asked = {"method": "rvs", "mlp__steps": 5_000}
+    whole = esper.train(gambling, out=tmp_path / "whole", progress=False, **asked)
     started = time.monotonic()
-    timer = threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
-        esper.train(gambling, "rvs", out=tmp_path / "run", progress=False, mlp__steps=3_000)
-    timer.cancel()
+        esper.train(gambling, out=tmp_path / "run", progress=CtrlC(), **asked)
     assert time.monotonic() - started < 10
-    again = esper.train(gambling, "rvs", out=tmp_path / "run", progress=False, resume=True, mlp__steps=3_000)
+    assert not (tmp_path / "run" / "policy.safetensors").exists()
+    again = esper.train(gambling, out=tmp_path / "run", progress=False, resume=True, **asked)
     assert (again.path / "policy.safetensors").read_bytes() == (whole.path / "policy.safetensors").read_bytes()
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TINY
+from conftest import TINY, CtrlC
 
 import esper
 from esper._progress import Listener
@@ -154,13 +151,11 @@ def test_what_makes_no_sense_is_refused(gambling: esper.Dataset, tmp_path: Path)
 
 
 def test_ctrl_c_stops_a_sweep_and_it_goes_on(gambling: esper.Dataset, tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"seeds": 2, "offline": True, "ray": False, "progress": False, "mlp__steps": 2_000}
-    whole = esper.sweep({"one": gambling}, ["rvs"], out=tmp_path / "whole", **asked)
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    asked: dict[str, Any] = {"seeds": 2, "offline": True, "ray": False, "mlp__steps": 5_000}
+    whole = esper.sweep({"one": gambling}, ["rvs"], out=tmp_path / "whole", progress=False, **asked)
     with pytest.raises(KeyboardInterrupt):
-        esper.sweep({"one": gambling}, ["rvs"], out=tmp_path / "sweep", **asked)
-    timer.cancel()
-    again = esper.sweep({"one": gambling}, ["rvs"], out=tmp_path / "sweep", resume=True, **asked)
+        esper.sweep({"one": gambling}, ["rvs"], out=tmp_path / "sweep", progress=CtrlC(), **asked)
+    assert not policies(tmp_path / "sweep")
+    again = esper.sweep({"one": gambling}, ["rvs"], out=tmp_path / "sweep", resume=True, progress=False, **asked)
     assert policies(again.path) == policies(whole.path)
     assert without_time(dict(again.only)) == without_time(dict(whole.only))

@@ -184,26 +184,23 @@ pub fn train_expert(
         return Err(OnlineError::Learning(esper::Error::Config(problem.to_owned())));
     }
     let mut course = Course::new(task, plan);
+    // A checkpoint is kept after an update, before what follows from it: whether to measure, and to end.
+    let mut restored = None;
     if let Some(checkpoint) = monitor.load_checkpoint(PHASE)? {
         course.restore(learner.get(), &checkpoint).map_err(|error| match error {
             OnlineError::Learning(error) => unfit_checkpoint(monitor, PHASE, error).into(),
             other => other,
         })?;
+        restored = Some(checkpoint.step);
     }
     let mut kept = Instant::now();
     let mut keeping = Duration::ZERO;
     loop {
-        let started = Instant::now();
-        let update = learner.get().update()?;
-        update.check()?;
-        course.seconds += started.elapsed().as_secs_f64();
-        course.add(&update, learner.get().recent_episodes(), steps);
-        let recent = course.recent_return(learner.get().recent_episodes());
-        monitor.progress(PHASE, update.steps, steps as usize);
-        let mut measured = update.measured.clone();
-        measured.extend(recent.map(|mean| ("return", mean)));
-        monitor.record(PHASE, update.steps, &measured)?;
-        let last = update.steps as u64 >= steps;
+        let played = match restored.take() {
+            Some(played) => played,
+            None => course.update(learner.get(), steps, monitor)?,
+        };
+        let last = played as u64 >= steps;
         let wait = CHECKPOINT_EVERY.max(keeping * CHECKPOINT_SHARE);
         if monitor.stop() || last || kept.elapsed() > wait {
             kept = Instant::now();
@@ -213,14 +210,14 @@ pub fn train_expert(
         if monitor.stop() {
             return Err(OnlineError::Stopped);
         }
-        let due = plan.is_promising(recent) && update.steps >= course.measure_from;
+        let recent = course.recent_return(learner.get().recent_episodes());
+        let due = plan.is_promising(recent) && played >= course.measure_from;
         if !(last || due) {
             continue;
         }
         // Training's own episodes were played by a policy that changed; fresh ones are played by this one. What is not good
         // enough is not asked at once again.
-        course.measure_from =
-            update.steps + update.steps / if plan.at_most.is_some() { 100 } else { 50 };
+        course.measure_from = played + played / if plan.at_most.is_some() { 100 } else { 50 };
         let actor = learner.get().actor();
         let mut fresh = |episodes: usize| {
             course.measurements += 1;
@@ -241,7 +238,7 @@ pub fn train_expert(
             return Ok(TrainedExpert {
                 actor,
                 replay,
-                steps: update.steps,
+                steps: played,
                 learning: Duration::from_secs_f64(course.seconds),
                 episodes,
                 mean_return: moments.mean,
@@ -301,6 +298,26 @@ impl Course {
         let (task, version) = (task.name().to_owned(), task.version());
         let of = Identity { task, version, seed: plan.seed, config: plan.config.to_toml() };
         Course { of, ..Course::default() }
+    }
+
+    /// One update of a learner, told to the monitor; gives the steps played so far.
+    fn update(
+        &mut self,
+        learner: &mut dyn OnlineLearner,
+        steps: u64,
+        monitor: &dyn Monitor,
+    ) -> Result<usize, OnlineError> {
+        let started = Instant::now();
+        let update = learner.update()?;
+        update.check()?;
+        self.seconds += started.elapsed().as_secs_f64();
+        let enough = learner.recent_episodes();
+        self.add(&update, enough, steps);
+        monitor.progress(PHASE, update.steps, steps as usize);
+        let mut measured = update.measured;
+        measured.extend(self.recent_return(enough).map(|mean| ("return", mean)));
+        monitor.record(PHASE, update.steps, &measured)?;
+        Ok(update.steps)
     }
 
     fn add(&mut self, update: &Update, enough: usize, steps: u64) {

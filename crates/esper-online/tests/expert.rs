@@ -1,13 +1,18 @@
 //! An expert that learned online plays the same for whoever collects data with it; and what it saw can be collected, too.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use esper::condition::Target;
+use esper::{Checkpoint, Error, Monitor};
 use esper_data::{Dataset, Seed, Space, Tally};
 use esper_eval::{Sweep, rollouts};
 use esper_nn::DeviceName;
-use esper_online::{LearnedReplays, OnlineLearner, Ppo, PpoConfig};
+use esper_online::{
+    ExpertPlan, LearnedReplays, OnlineError, OnlineLearner, Ppo, PpoConfig, TrainedExpert,
+    train_expert,
+};
 use esper_tasks::{
     CollectError, CollectOptions, Collection, DatasetSpec, Env, Expert, LEARNER, Step, Task, task,
 };
@@ -117,4 +122,69 @@ fn a_replay_needs_somebody_who_learns_and_gets_there() {
     // Nothing returns more than zero.
     let never = replayed(&guessing([1.0, 2.0], 11_000), true).unwrap_err();
     assert!(never.to_string().contains("not 1 to 2"), "{never}");
+}
+
+/// Stops when it is asked for the `stops`th time whether to, and keeps the last checkpoint.
+struct Stopping {
+    stops: usize,
+    asked: AtomicUsize,
+    kept: Mutex<Option<Checkpoint>>,
+}
+
+impl Stopping {
+    fn new(stops: usize, kept: Option<Checkpoint>) -> Self {
+        Stopping { stops, asked: AtomicUsize::new(0), kept: Mutex::new(kept) }
+    }
+}
+
+impl Monitor for Stopping {
+    fn stop(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed) >= self.stops
+    }
+    fn save_checkpoint(&self, _: &str, checkpoint: &Checkpoint) -> Result<(), Error> {
+        *self.kept.lock().unwrap() = Some(checkpoint.clone());
+        Ok(())
+    }
+    fn load_checkpoint(&self, _: &str) -> Result<Option<Checkpoint>, Error> {
+        Ok(self.kept.lock().unwrap().clone())
+    }
+}
+
+/// The player, how long it played, and what it returns.
+fn outcome(expert: &TrainedExpert) -> (Vec<u8>, usize, f64) {
+    (expert.actor.to_safetensors(), expert.steps, expert.mean_return)
+}
+
+/// Whether it is stopped after an update, before or while it is measured, or when everything is done but not yet written.
+#[test]
+fn wherever_it_is_stopped_it_goes_on_to_the_same_player() {
+    let task = task("gambling").unwrap();
+    let device = DeviceName::Cpu.open().unwrap();
+    let usual = ExpertPlan::new(task);
+    let settings = ["ppo.hidden=8", "ppo.horizon=4", "ppo.batch=512"].map(str::to_owned);
+    let plan = ExpertPlan {
+        // Random bets return -2.2 or so: it is measured many times before the steps are over.
+        until: Some(-1.5),
+        at_most: Some(-1.45),
+        steps: Some(25_000),
+        episodes: Some(40),
+        config: usual.config.changed(None, &settings).unwrap(),
+        ..usual
+    };
+    let train = |monitor: &Stopping| train_expert(task, &plan, &device, monitor);
+    let never = Stopping::new(usize::MAX, None);
+    let whole = outcome(&train(&never).unwrap());
+    let asked = never.asked.into_inner();
+    // Twice for each of 25 updates, 11 times in the last measurement, and in those before it.
+    assert!(asked > 2 * 25 + 11, "{asked}");
+    for stops in 0..asked {
+        let stopped = Stopping::new(stops, None);
+        assert!(matches!(train(&stopped), Err(OnlineError::Stopped)), "{stops} of {asked}");
+        let kept = stopped.kept.into_inner().unwrap();
+        let again = train(&Stopping::new(usize::MAX, kept)).unwrap();
+        assert!(outcome(&again) == whole, "stopped at {stops} of {asked}");
+    }
+    // Complete, but killed before anybody could read it.
+    let again = train(&Stopping::new(usize::MAX, never.kept.into_inner().unwrap())).unwrap();
+    assert!(outcome(&again) == whole);
 }
