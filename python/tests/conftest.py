@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,14 @@ class CtrlC(Listener):
         if done > 0 and not self.pressed:
             self.pressed = True
             threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[CtrlC]:
+    # Whoever starts the tests in the background may have told them to ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield CtrlC()
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -123,13 +123,13 @@ def test_progress_is_heard_of_and_the_lock_is_free(gambling: esper.Dataset) -> N
     assert max(np.diff(ticks)) < 1.0
 
 
-def test_ctrl_c_stops_and_the_run_goes_on(gambling: esper.Dataset, tmp_path: Path) -> None:
+def test_ctrl_c_stops_and_the_run_goes_on(gambling: esper.Dataset, ctrl_c: CtrlC, tmp_path: Path) -> None:
     """It ends with the same bytes as one that was never stopped."""
     asked = {"method": "rvs", "mlp__steps": 5_000}
     whole = esper.train(gambling, out=tmp_path / "whole", progress=False, **asked)
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        esper.train(gambling, out=tmp_path / "run", progress=CtrlC(), **asked)
+        esper.train(gambling, out=tmp_path / "run", progress=ctrl_c, **asked)
     assert time.monotonic() - started < 10
     assert not (tmp_path / "run" / "policy.safetensors").exists()
     again = esper.train(gambling, out=tmp_path / "run", progress=False, resume=True, **asked)

@@ -150,11 +150,11 @@ def test_what_makes_no_sense_is_refused(gambling: esper.Dataset, tmp_path: Path)
         esper.sweep(gambling, ["rvs"], 1, out=tmp_path / "sweep", offline=True, ray=False, progress=False, settings=TINY)
 
 
-def test_ctrl_c_stops_a_sweep_and_it_goes_on(gambling: esper.Dataset, tmp_path: Path) -> None:
+def test_ctrl_c_stops_a_sweep_and_it_goes_on(gambling: esper.Dataset, ctrl_c: CtrlC, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"seeds": 2, "offline": True, "ray": False, "mlp__steps": 5_000}
     whole = esper.sweep({"one": gambling}, ["rvs"], out=tmp_path / "whole", progress=False, **asked)
     with pytest.raises(KeyboardInterrupt):
-        esper.sweep({"one": gambling}, ["rvs"], out=tmp_path / "sweep", progress=CtrlC(), **asked)
+        esper.sweep({"one": gambling}, ["rvs"], out=tmp_path / "sweep", progress=ctrl_c, **asked)
     assert not policies(tmp_path / "sweep")
     again = esper.sweep({"one": gambling}, ["rvs"], out=tmp_path / "sweep", resume=True, progress=False, **asked)
     assert policies(again.path) == policies(whole.path)
