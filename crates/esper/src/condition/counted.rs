@@ -6,11 +6,17 @@
 //! Whoever acted, what follows a state and an action is up to the world, so that all behaviours count alike. Unlike a network, counting
 //! has no error but that of the data, which a bootstrap over episodes measures. Counts of a state and action at different
 //! times are pooled, unless they differ by more than chance would have it.
+//!
+//! A policy that was learned from the same data takes what went well there, were it by luck: of many things that were tried a few
+//! times, the best look better than they are. So what an action is worth is drawn towards the mean of its state, as if that had been
+//! seen k more times: k = σ² / τ², the noise of what follows an action over how much actions differ (empirical Bayes). What was
+//! hardly tried counts as little known: samples draw it anew, as far from the mean as actions are.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use esper_data::{Dataset, Seed};
+use esper_data::{Dataset, Seed, Space};
+use rand::RngExt;
 use rayon::prelude::*;
 
 use super::evaluation::{Evaluated, Log};
@@ -19,7 +25,7 @@ use super::promises::LEVELS;
 use crate::methods::Context;
 
 /// Steps of a state that make counting worth more than learning, on average.
-const ENOUGH: usize = 50;
+const ENOUGH: usize = 10;
 
 /// Bootstrap samples of the episodes.
 const SAMPLES: usize = 40;
@@ -35,6 +41,48 @@ const EXPECTED: f64 = 5.0;
 
 /// The largest table of states, times and actions.
 const MOST_CELLS: usize = 2_000_000;
+
+/// States of some episodes as numbers.
+pub(super) struct Numbered {
+    /// The state of every step, and the one that it led to, or [`OVER`].
+    state: Vec<u32>,
+    next: Vec<u32>,
+    states: usize,
+    /// Steps of the longest episode.
+    horizon: usize,
+}
+
+impl Numbered {
+    /// Numbers them; `None` where states hardly ever come again, actions are not one choice, or tables would be too large.
+    pub(super) fn of(data: &Dataset, episodes: &[usize]) -> Option<Self> {
+        let Space::Discrete { n: actions } = data.metadata().action_space else { return None };
+        let steps: usize = episodes.iter().map(|&episode| data.length(episode)).sum();
+        let horizon = episodes.iter().map(|&episode| data.length(episode)).max().unwrap_or(0);
+        let most = (MOST_CELLS / (horizon * actions as usize).max(1)).min(steps / ENOUGH);
+        let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
+        let mut number = |state: Vec<u32>| -> Option<u32> {
+            let new = numbers.len() as u32;
+            let at = *numbers.entry(state).or_insert(new);
+            (numbers.len() <= most.max(1)).then_some(at)
+        };
+        let (mut state, mut next) = (Vec::with_capacity(steps), Vec::with_capacity(steps));
+        for &episode in episodes {
+            let first = state.len();
+            let mut seen = cells(data, data.episode_observations(episode));
+            let last = seen.pop().unwrap_or_default();
+            for observed in seen {
+                state.push(number(observed)?);
+            }
+            next.extend_from_slice(&state[first + 1..]);
+            // Cut by the clock, as it will be again; whatever else ends an episode ends it.
+            let by_clock = data.end(episode).truncated
+                && !data.end(episode).terminated
+                && data.length(episode) == horizon;
+            next.push(if by_clock { number(last)? } else { OVER });
+        }
+        Some(Numbered { state, next, states: numbers.len(), horizon })
+    }
+}
 
 /// States of a log as numbers, and what the policy does in each at every time.
 pub(super) struct Counted {
@@ -88,50 +136,98 @@ impl Following {
             self.next.iter().map(|(state, count)| count * values[*state as usize]).sum();
         (self.reward + discount * after) / self.count
     }
+
+    /// How much it varies: rewards, and what the states that follow are worth.
+    fn variance(&self, discount: f64, values: &[f64]) -> f64 {
+        let [mut after, mut square] = [0.0; 2];
+        for &(state, count) in &self.next {
+            let value = values[state as usize];
+            after += count * value / self.count;
+            square += count * value * value / self.count;
+        }
+        let mean = self.reward / self.count;
+        let of_rewards = self.square / self.count - mean * mean;
+        of_rewards.max(0.0) + discount * discount * (square - after * after).max(0.0)
+    }
+}
+
+/// How much less is known of an action than its counts say.
+#[derive(Clone, Copy, Default)]
+struct Prior {
+    /// How many times the mean of its state counts.
+    weight: f64,
+    /// How far from that actions are.
+    deviation: f64,
+}
+
+/// The most that the mean of a state counts.
+const HEAVIEST: f64 = 1e6;
+
+/// Sums over states: by how much outcomes of an action differ, and actions of a state.
+#[derive(Default)]
+struct Spread {
+    within: f64,
+    within_freedom: f64,
+    between: f64,
+    between_freedom: f64,
+    /// Counts, less what of them one action of a state takes.
+    shared: f64,
+}
+
+impl Spread {
+    /// Adds a state: by action its count, mean and variance.
+    fn add(&mut self, actions: &[[f64; 3]]) {
+        let count: f64 = actions.iter().map(|[count, ..]| count).sum();
+        let mean = actions.iter().map(|[count, mean, _]| count * mean).sum::<f64>() / count;
+        let squares: f64 = actions.iter().map(|[count, ..]| count * count).sum();
+        for [count, own, variance] in actions {
+            self.within += count * variance;
+            self.within_freedom += count - 1.0;
+            self.between += count * (own - mean).powi(2);
+        }
+        self.between_freedom += actions.len() as f64 - 1.0;
+        self.shared += count - squares / count;
+    }
+
+    /// Analysis of variance.
+    fn prior(&self) -> Prior {
+        let noise = if self.within_freedom > 0.0 { self.within / self.within_freedom } else { 0.0 };
+        let differing = self.between - self.between_freedom * noise;
+        let variance = if self.shared > 0.0 { (differing / self.shared).max(0.0) } else { 0.0 };
+        match noise > 0.0 {
+            true => Prior {
+                weight: (noise / variance.max(f64::MIN_POSITIVE)).min(HEAVIEST),
+                deviation: variance.sqrt(),
+            },
+            // What always goes the same way is known as soon as it was seen.
+            false => Prior { weight: 0.0, deviation: variance.sqrt() },
+        }
+    }
+}
+
+/// What is known of the worth of actions beside their counts.
+#[derive(Clone, Copy)]
+enum Known<'a> {
+    /// What all counts say together.
+    Estimated,
+    /// By level and time what they say, and by state and action how far from it, in deviations, it is this time.
+    Drawn(&'a [Vec<Prior>], &'a [f64]),
 }
 
 impl Counted {
-    /// Counts a log; `None` where states hardly ever come again, or actions are not one choice.
-    pub(super) fn of(log: &Log, context: &Context<'_>) -> Option<Self> {
-        let data = context.data;
-        if !log.choice {
-            return None;
-        }
-        let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
-        let most = log.rows.steps.len() / ENOUGH;
-        let mut number = |state: Vec<u32>| -> Option<u32> {
-            let new = numbers.len() as u32;
-            let at = *numbers.entry(state).or_insert(new);
-            (numbers.len() <= most.max(1)).then_some(at)
-        };
-        let horizon =
-            (0..log.episodes()).map(|at| log.first[at + 1] - log.first[at]).max().unwrap_or(0);
-        let (mut state, mut next) = (Vec::new(), Vec::new());
-        for (at, &episode) in log.episodes.iter().enumerate() {
-            let mut seen = cells(data, data.episode_observations(episode));
-            let last = seen.pop().unwrap_or_default();
-            for observed in seen {
-                state.push(number(observed)?);
-            }
-            next.extend_from_slice(&state[log.first[at] + 1..]);
-            // Cut by the clock, as it will be again; whatever else ends an episode ends it.
-            let by_clock = data.end(episode).truncated
-                && !data.end(episode).terminated
-                && data.length(episode) == horizon;
-            next.push(if by_clock { number(last)? } else { OVER });
-        }
+    /// Counts a log whose states are numbered.
+    pub(super) fn new(numbered: Numbered, log: &Log, context: &Context<'_>) -> Self {
+        let Numbered { state, next, states, horizon } = numbered;
+        let rewards = context.data.rewards();
         let action =
             (0..log.rows.steps.len()).map(|row| log.actions.category(row) as u32).collect();
-        let reward = log.rows.steps.iter().map(|&step| f64::from(data.rewards()[step])).collect();
-        let (states, actions) = (numbers.len(), log.outputs);
-        if states * horizon * actions > MOST_CELLS {
-            return None;
-        }
+        let reward = log.rows.steps.iter().map(|&step| f64::from(rewards[step])).collect();
+        let actions = log.outputs;
         let of_level =
             |table: &Vec<f32>| told(table, &state, &log.rows.times, states, actions, horizon);
         let policy = log.policy.par_iter().map(of_level).collect();
         let (first, time) = (log.first.clone(), log.rows.times.clone());
-        Some(Counted { first, time, state, next, action, reward, states, actions, horizon, policy })
+        Counted { first, time, state, next, action, reward, states, actions, horizon, policy }
     }
 
     /// What the policy is worth at every level, from every start.
@@ -151,10 +247,16 @@ impl Counted {
         different.dedup();
         let mut counts = vec![0.0; self.states];
         starts.iter().for_each(|&start| counts[start as usize] += 1.0);
-        let values = self.values(&all, apart, discount);
+        let (values, priors) = self.values(&all, apart, discount, Known::Estimated);
         let of_sample = |sample: usize| {
-            let counts = log.bootstrap(seed.indexed(sample as u64));
-            let values = self.values(&counts, apart, discount);
+            let seed = seed.indexed(sample as u64);
+            let counts = log.bootstrap(seed);
+            let mut rng = seed.named("actions").rng();
+            let apart_by: Vec<f64> = (0..self.states * self.actions)
+                .map(|_| rng.sample(rand_distr::StandardNormal))
+                .collect();
+            let known = Known::Drawn(&priors, &apart_by);
+            let (values, _) = self.values(&counts, apart, discount, known);
             let mean = |of_level: &Vec<f64>| {
                 let each = starts.iter().zip(&counts);
                 let sum: f64 =
@@ -182,45 +284,60 @@ impl Counted {
         }
     }
 
-    /// By level, what every state is worth at the start, with episodes counted so many times each. `apart` keeps times apart.
-    fn values(&self, counts: &[u32], apart: bool, discount: f64) -> Vec<Vec<f64>> {
+    /// By level, what every state is worth at the start, with episodes counted so many times each, and by level and time what is
+    /// known of actions beside their counts. `apart` keeps times apart.
+    fn values(
+        &self,
+        counts: &[u32],
+        apart: bool,
+        discount: f64,
+        known: Known<'_>,
+    ) -> (Vec<Vec<f64>>, Vec<Vec<Prior>>) {
         let pooled = self.following(counts);
         let timed = if apart { self.following_in_time(counts) } else { HashMap::new() };
-        let of_level = |policy: &Vec<f32>| {
-            let mut values = vec![0.0; self.states];
-            for time in (0..self.horizon).rev() {
-                values = (0..self.states)
-                    .map(|state| {
-                        let pair = |action: usize| state * self.actions + action;
-                        let worth = |action: usize| {
-                            let all = &pooled[pair(action)];
-                            let own = timed.get(&(pair(action) as u32, time as u32));
-                            match own {
-                                Some(own) => {
-                                    let weight = own.count / (own.count + POOLED);
-                                    weight * own.worth(discount, &values)
-                                        + (1.0 - weight) * all.worth(discount, &values)
-                                }
-                                None => all.worth(discount, &values),
-                            }
-                        };
-                        // What was never done there is not known: the rest speaks for it.
-                        let chances =
-                            &policy[(state * self.horizon + time) * self.actions..][..self.actions];
-                        let (mut sum, mut known) = (0.0, 0.0);
-                        for (action, &chance) in chances.iter().enumerate() {
-                            if pooled[pair(action)].count > 0.0 {
-                                sum += f64::from(chance) * worth(action);
-                                known += f64::from(chance);
-                            }
-                        }
-                        if known > 0.0 { sum / known } else { 0.0 }
-                    })
-                    .collect();
-            }
-            values
+        // By state and action how often, how good and how sure, given what states are worth a step later.
+        let outcomes = |time: usize, values: &[f64]| {
+            let of_pair = |(pair, all): (usize, &Following)| {
+                if all.count <= 0.0 {
+                    return [0.0; 3];
+                }
+                let mut worth = all.worth(discount, values);
+                if let Some(own) = timed.get(&(pair as u32, time as u32)) {
+                    let weight = own.count / (own.count + POOLED);
+                    worth = weight * own.worth(discount, values) + (1.0 - weight) * worth;
+                }
+                let variance = match known {
+                    Known::Estimated => all.variance(discount, values),
+                    // Nobody asks.
+                    Known::Drawn(..) => 0.0,
+                };
+                [all.count, worth, variance]
+            };
+            pooled.iter().enumerate().map(of_pair).collect::<Vec<[f64; 3]>>()
         };
-        self.policy.iter().map(of_level).collect()
+        let of_level = |(level, policy): (usize, &Vec<f32>)| {
+            let mut values = vec![0.0; self.states];
+            let mut priors = vec![Prior::default(); self.horizon];
+            for time in (0..self.horizon).rev() {
+                let outcomes = outcomes(time, &values);
+                let prior = match known {
+                    Known::Estimated => estimated(&outcomes, self.actions),
+                    Known::Drawn(priors, _) => priors[level][time],
+                };
+                let of_state = |(state, outcomes): (usize, &[[f64; 3]])| {
+                    let apart_by = |action: usize| match known {
+                        Known::Estimated => 0.0,
+                        Known::Drawn(_, by) => by[state * self.actions + action],
+                    };
+                    let at = (state * self.horizon + time) * self.actions;
+                    mean_worth(outcomes, &policy[at..at + self.actions], prior, apart_by)
+                };
+                values = outcomes.chunks_exact(self.actions).enumerate().map(of_state).collect();
+                priors[time] = prior;
+            }
+            (values, priors)
+        };
+        self.policy.iter().enumerate().map(of_level).unzip()
     }
 
     /// What follows every state and action, at whatever time.
@@ -292,6 +409,44 @@ impl Counted {
     }
 }
 
+/// What all states together say about actions, `[states, actions]`: how often, how good, how sure.
+fn estimated(outcomes: &[[f64; 3]], actions: usize) -> Prior {
+    let mut spread = Spread::default();
+    for of_state in outcomes.chunks_exact(actions) {
+        let tried: Vec<[f64; 3]> =
+            of_state.iter().copied().filter(|[count, ..]| *count > 0.0).collect();
+        if !tried.is_empty() {
+            spread.add(&tried);
+        }
+    }
+    spread.prior()
+}
+
+/// What a state is worth where actions are taken with these chances: what was never done there is taken for the mean of what
+/// was, and what was done seldom for something between.
+fn mean_worth(
+    outcomes: &[[f64; 3]],
+    chances: &[f32],
+    prior: Prior,
+    apart_by: impl Fn(usize) -> f64,
+) -> f64 {
+    let count: f64 = outcomes.iter().map(|[count, ..]| count).sum();
+    if count <= 0.0 {
+        return 0.0;
+    }
+    let mean = outcomes.iter().map(|[count, worth, _]| count * worth).sum::<f64>() / count;
+    let worth = |action: usize| {
+        let [count, own, _] = outcomes[action];
+        let all = count + prior.weight;
+        if all <= 0.0 {
+            return mean;
+        }
+        let drawn = mean + prior.deviation * apart_by(action);
+        (count * own + prior.weight * drawn) / all
+    };
+    chances.iter().enumerate().map(|(action, &chance)| f64::from(chance) * worth(action)).sum()
+}
+
 /// The cells of some observations, as they are.
 fn cells(data: &Dataset, observations: Range<usize>) -> Vec<Vec<u32>> {
     let width = data.metadata().observation_space.cells();
@@ -361,6 +516,39 @@ mod tests {
         }
     }
 
+    /// Both actions pay 1 or -1 by chance alone, but of the second there are only two outcomes, both good: they count as
+    /// little as they are. Had actions differed before, they would count for more.
+    #[test]
+    fn what_was_hardly_tried_is_taken_for_the_mean() {
+        let outcome = |state: u32, action: u32, reward: f64| vec![(state, action, reward, OVER)];
+        let mut episodes = Vec::new();
+        for at in 0..200 {
+            let luck = if at % 2 == 0 { 1.0 } else { -1.0 };
+            episodes.extend([outcome(0, 0, luck), outcome(1, 0, luck), outcome(1, 1, luck)]);
+        }
+        episodes.extend([outcome(0, 1, 1.0), outcome(0, 1, 1.0)]);
+        let value_of_second = |episodes: &[Vec<(u32, u32, f64, u32)>]| {
+            let views: Vec<&[_]> = episodes.iter().map(Vec::as_slice).collect();
+            let world = counted(&views, &[[0.0, 1.0], [0.5, 0.5]]);
+            let counts = vec![1; views.len()];
+            let (values, priors) = world.values(&counts, false, 1.0, Known::Estimated);
+            // A sample in which it is one deviation better than was thought.
+            let drawn = Known::Drawn(&priors, &[0.0, 1.0, 0.0, 0.0]);
+            let (better, _) = world.values(&counts, false, 1.0, drawn);
+            (values[0][0], better[0][0])
+        };
+        let (value, _) = value_of_second(&episodes);
+        assert!((0.0..0.1).contains(&value), "{value}");
+        // In the other state actions differ by as much as chance does.
+        for at in 0..200 {
+            let luck = if at % 2 == 0 { 1.0 } else { -1.0 };
+            episodes.extend([outcome(1, 0, luck + 1.0), outcome(1, 1, luck - 1.0)]);
+        }
+        let (value, better) = value_of_second(&episodes);
+        assert!(value > 0.1 && value < 0.9, "{value}");
+        assert!(better > value + 0.05, "{value} {better}");
+    }
+
     /// From state 0 action 0 pays 1; action 1 leads to state 1 one time of four, where anything pays 8.
     #[test]
     fn values_are_those_of_the_counted_world() {
@@ -368,13 +556,15 @@ mod tests {
         let won: &[(u32, u32, f64, u32)] = &[(0, 1, 0.0, 1), (1, 0, 8.0, OVER)];
         let lost: &[(u32, u32, f64, u32)] = &[(0, 1, 0.0, OVER)];
         let world = counted(&[safe, won, lost, lost, lost], &[[0.25, 0.75], [0.5, 0.5]]);
-        let values = world.values(&[1; 5], false, 1.0);
+        let values = |counts: &[u32], discount: f64| {
+            let priors = vec![vec![Prior::default(); 2]];
+            world.values(counts, false, discount, Known::Drawn(&priors, &[0.0; 4])).0
+        };
         // What was never done in state 1 is taken for what was.
-        assert_eq!(values, [vec![0.25 * 1.0 + 0.75 * 2.0, 8.0]]);
-        let values = world.values(&[1; 5], false, 0.5);
-        assert_eq!(values, [vec![0.25 * 1.0 + 0.75 * 1.0, 8.0]]);
+        assert_eq!(values(&[1; 5], 1.0), [vec![0.25 * 1.0 + 0.75 * 2.0, 8.0]]);
+        assert_eq!(values(&[1; 5], 0.5), [vec![0.25 * 1.0 + 0.75 * 1.0, 8.0]]);
         // A bootstrap sample without luck.
-        assert_eq!(world.values(&[1, 0, 2, 1, 1], false, 1.0)[0][0], 0.25);
+        assert_eq!(values(&[1, 0, 2, 1, 1], 1.0)[0][0], 0.25);
         assert!(!world.times_differ());
     }
 
@@ -382,7 +572,8 @@ mod tests {
     #[test]
     fn the_clock_ends_an_episode_where_it_did() {
         let whole: &[(u32, u32, f64, u32)] = &[(0, 0, 1.0, 0), (0, 0, 1.0, 0), (0, 0, 1.0, 0)];
-        assert_eq!(counted(&[whole], &[[1.0, 0.0]]).values(&[1], false, 1.0), [[3.0]]);
+        let world = counted(&[whole], &[[1.0, 0.0]]);
+        assert_eq!(world.values(&[1], false, 1.0, Known::Estimated).0, [[3.0]]);
     }
 
     /// Early on action 0 pays 1, later 3: kept apart, the first step is worth 1 and the second 3.
@@ -397,7 +588,7 @@ mod tests {
             let views: Vec<&[_]> = episodes.iter().map(Vec::as_slice).collect();
             let world = counted(&views, &[[1.0, 0.0]]);
             assert_eq!(world.times_differ(), apart);
-            let value = world.values(&[1; 400], apart, 1.0)[0][0];
+            let value = world.values(&[1; 400], apart, 1.0, Known::Estimated).0[0][0];
             assert!((value - (1.0 + later)).abs() < 0.06, "{value}");
         }
     }

@@ -18,6 +18,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
+use super::counted::{Counted, Numbered};
 use super::levels::Starts;
 use super::promises::LEVELS;
 use crate::actions::softmax;
@@ -30,8 +31,9 @@ use crate::trajectories::{Clock, StepRows};
 crate::settings! {
     /// How promises of levels are made.
     pub struct PromiseConfig in "promise" {
-        /// Estimator: `values` evaluates the policy as it acts (fitted Q evaluation), `labels` calibrates labels on held-out
-        /// episodes, `auto` takes values unless episodes are long: errors of values add up along an episode.
+        /// Estimator: `values` evaluates the policy as it acts (by counting, or fitted Q evaluation where states hardly ever come
+        /// again), `labels` calibrates labels on held-out episodes, `auto` takes values unless they would have to be fitted and
+        /// episodes are long: errors add up along an episode.
         estimator: Estimator = Estimator::Auto;
         /// Networks, each of a bootstrap sample of the episodes; how far they are apart makes the interval.
         models: usize = 4, within: 2..=100;
@@ -50,7 +52,7 @@ crate::settings! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Estimator {
-    /// Values, unless episodes are long.
+    /// Values, unless episodes are long and states hardly ever come again.
     Auto,
     /// Values of the policy as it acts.
     Values,
@@ -58,7 +60,7 @@ pub enum Estimator {
     Labels,
 }
 
-/// The longest episode that values are taken for by `auto`.
+/// The longest episode that values are fitted for by `auto`.
 const LONGEST: usize = 100;
 
 /// The most steps that are looked at.
@@ -73,7 +75,7 @@ const WARM: f64 = 0.2;
 /// The level that stands for the behaviour that was logged.
 const LOGGED: usize = LEVELS.len();
 
-/// Whether values can be had of episodes like these.
+/// Whether values can be fitted to episodes like these.
 pub(crate) fn is_short(data: &Dataset) -> bool {
     data.longest() <= LONGEST
 }
@@ -98,19 +100,20 @@ impl<'a> Evaluated<'a> {
         episodes: &[usize],
     ) -> Result<Option<Self>, Error> {
         let config = context.config.get::<PromiseConfig>()?;
-        let wanted = match config.estimator {
-            Estimator::Auto => is_short(context.data),
-            Estimator::Values => true,
-            Estimator::Labels => false,
-        };
-        if !wanted {
+        if config.estimator == Estimator::Labels {
             return Ok(None);
         }
         let seed = context.seed.named("promise");
         let episodes = some_episodes(context.data, episodes, seed.named("episodes"));
+        let numbered = Numbered::of(context.data, &episodes);
+        if config.estimator == Estimator::Auto && numbered.is_none() && !is_short(context.data) {
+            return Ok(None);
+        }
         let Some(log) = Log::new(policy, context, &episodes) else { return Ok(None) };
-        match super::counted::Counted::of(&log, context) {
-            Some(counted) => Ok(Some(counted.evaluate(&log, context, seed))),
+        match numbered {
+            Some(numbered) => {
+                Ok(Some(Counted::new(numbered, &log, context).evaluate(&log, context, seed)))
+            }
             None => learned(&log, context, &config, seed).map(Some),
         }
     }
@@ -197,8 +200,6 @@ pub(super) struct Log {
     pub(super) rows: StepRows,
     /// What was done in them.
     pub(super) actions: Cells,
-    /// The episodes, by their numbers in the data.
-    pub(super) episodes: Vec<usize>,
     /// Whether a step is the last of its episode; else the next one is the next row.
     last: Vec<bool>,
     /// Where the steps of every episode begin; then where the last one ends.
@@ -246,7 +247,6 @@ impl Log {
         Some(Log {
             rows,
             actions,
-            episodes: episodes.to_vec(),
             last,
             first,
             returns,

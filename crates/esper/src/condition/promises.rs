@@ -110,8 +110,8 @@ impl Promises {
         Promises((1..STEPS).map(promise).collect())
     }
 
-    /// Promises of a policy that was evaluated as it acts. Where a level is worth less than a lower one, the lower one is what
-    /// asking for it gets: a higher level never promises less.
+    /// Promises of a policy that was evaluated as it acts. Where a level is worth less than a lower one, or could be because little
+    /// is known of what it does, the lower one is what asking for it gets: a higher level never promises less.
     pub(super) fn evaluated(values: &Evaluated<'_>) -> Self {
         let mut best: Option<Promise> = None;
         let promise = |(at, &level): (usize, &f64)| {
@@ -124,7 +124,7 @@ impl Promises {
                 high: promise + margin,
                 rank: level,
             };
-            let better = best.is_none_or(|best| own.promise >= best.promise);
+            let better = best.is_none_or(|best| own.promise >= best.promise && own.low >= best.low);
             let kept = if better { own } else { best.unwrap_or(own) };
             best = Some(kept);
             Promise { level, ..kept }

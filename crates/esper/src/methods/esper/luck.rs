@@ -1,14 +1,15 @@
 //! Leakage where it counts: labels against the luck that changed returns.
 //!
-//! With V any guess at what is still to come, and Q(s, a) the mean of r + V(s') after taking a in s, chance gave
+//! With V any guess at what is still to come, and A(s, a) the mean of the surprise δ = r + V(s') - V(s) after taking a in s, chance
+//! gave
 //!
-//! > B_t = r_t + V(s_{t+1}) - Q(s_t, a_t)
+//! > B_t = δ_t - A(s_t, a_t)
 //!
 //! in step t: zero on average whoever acts, because what follows (s, a) is up to the world alone. The sum over an episode is its
-//! luck. A label that says who acted, and no more, is the same whether chance was kind or not. What the first state and
+//! luck. Surprises are small where values are large: a network that predicts them errs by little, and little adds up. A label that says who acted, and no more, is the same whether chance was kind or not. What the first state and
 //! action explain of a label was there before chance had a say, and does not count.
 //!
-//! V and Q of an episode are learned from others (two halves, each by the other).
+//! V and A of an episode are learned from others (two halves, each by the other).
 
 use burn::module::Module;
 use esper_data::{Moments, Seed};
@@ -146,11 +147,13 @@ impl Luck {
     }
 }
 
-/// V and Q of some episodes.
+/// V and A of some episodes.
 struct Values {
     ahead: Mlp,
     taken: Mlp,
     scale: Scale,
+    /// That of surprises.
+    surprise: Scale,
     clock: Clock,
 }
 
@@ -166,8 +169,12 @@ impl Values {
         let rows = StepRows::of_episodes(context.data, episodes);
         let clock = Clock::of(context.data);
         let scale = Scale::of(rows.steps.iter().map(|&step| f64::from(returns[step])));
-        let schedule = Schedule { steps, decay: true };
-        // V and Q of both halves.
+        // A rough guess at V will do: what is fitted closely is rough in another way, and harder to foresee.
+        let rough = Schedule { steps: (steps / 3).max(1), decay: true };
+        // What A is wrong by adds up along an episode.
+        let mean_length = context.data.steps() / context.data.episodes().max(1);
+        let close = Schedule { steps: steps * (mean_length / 30).clamp(1, 6), decay: true };
+        // V and A of both halves.
         let part = |part: usize| PartOf {
             monitor: context.monitor,
             phase: "luck",
@@ -177,43 +184,36 @@ impl Values {
         let observed = |step: usize| scale.apply(f64::from(returns[step]));
         let targets: Vec<f32> = rows.steps.iter().map(|&step| observed(step)).collect();
         let mut ahead = Regression::new(context, &rows, targets, clock, false, seed.named("v"));
-        train(&mut ahead, &part(0).name(), schedule, &part(0))?;
+        train(&mut ahead, &part(0).name(), rough, &part(0))?;
         let ahead = ahead.mlp.into_module().valid();
-        // One step ahead, then what is still to come.
-        let mut targets = Vec::with_capacity(rows.steps.len());
+        let mut surprises = Vec::with_capacity(rows.steps.len());
         for part in episodes.chunks(EPISODES_AT_ONCE) {
             let rows = StepRows::of_episodes(context.data, part);
-            let after = worth_after(context, &ahead, scale, clock, &rows);
-            let target = |(&step, after): (&usize, f64)| {
-                scale.apply(f64::from(context.data.rewards()[step]) + after)
-            };
-            targets.extend(rows.steps.iter().zip(after).map(target));
+            surprises.extend(surprises_in(context, &ahead, scale, clock, &rows));
         }
-        let mut taken = Regression::new(context, &rows, targets, clock, true, seed.named("q"));
-        train(&mut taken, &part(1).name(), schedule, &part(1))?;
-        Ok(Values { ahead, taken: taken.mlp.into_module().valid(), scale, clock })
+        let surprise = Scale::of(surprises.iter().copied());
+        let targets = surprises.into_iter().map(|it| surprise.apply(it)).collect();
+        let mut taken = Regression::new(context, &rows, targets, clock, true, seed.named("a"));
+        train(&mut taken, &part(1).name(), close, &part(1))?;
+        Ok(Values { ahead, taken: taken.mlp.into_module().valid(), scale, surprise, clock })
     }
 
     /// Writes the luck of some episodes.
     fn luck(&self, context: &Context<'_>, episodes: &[usize], luck: &mut [f64]) {
         let rows = StepRows::of_episodes(context.data, episodes);
         let taken = predictions(context, &self.taken, self.clock, true, &rows);
-        let after = worth_after(context, &self.ahead, self.scale, self.clock, &rows);
-        let mut at = 0;
+        let surprises = surprises_in(context, &self.ahead, self.scale, self.clock, &rows);
+        let mut by_chance =
+            surprises.iter().zip(taken).map(|(it, taken)| it - self.surprise.undo(taken));
         for &episode in episodes {
-            let mut sum = 0.0;
-            for step in context.data.episode_steps(episode) {
-                let reward = f64::from(context.data.rewards()[step]);
-                sum += reward + after[at] - self.scale.undo(taken[at]);
-                at += 1;
-            }
-            luck[episode] = sum;
+            luck[episode] = by_chance.by_ref().take(context.data.length(episode)).sum();
         }
     }
 }
 
-/// For every step of some whole episodes what is still to come after it: nothing after the last, which ends it or cuts it.
-fn worth_after(
+/// For every step of some whole episodes by how much its reward and what is still to come after it exceed what was still to come
+/// before. Nothing comes after the last, which ends an episode or cuts it.
+fn surprises_in(
     context: &Context<'_>,
     ahead: &Mlp,
     scale: Scale,
@@ -221,11 +221,15 @@ fn worth_after(
     rows: &StepRows,
 ) -> Vec<f64> {
     let worth = predictions(context, ahead, clock, false, rows);
-    let after = |at: usize| match rows.times.get(at + 1) {
-        Some(&time) if time > 0 => context.discount * scale.undo(worth[at + 1]),
-        _ => 0.0,
+    let surprise = |at: usize| {
+        let after = match rows.times.get(at + 1) {
+            Some(&time) if time > 0 => context.discount * scale.undo(worth[at + 1]),
+            _ => 0.0,
+        };
+        let reward = f64::from(context.data.rewards()[rows.steps[at]]);
+        reward + after - scale.undo(worth[at])
     };
-    (0..worth.len()).map(after).collect()
+    (0..worth.len()).map(surprise).collect()
 }
 
 /// Episodes that are looked at together.
@@ -294,7 +298,7 @@ impl<'a> Regression<'a> {
         let interface = context.interface;
         let seen = if with_action { interface.width() } else { interface.observation.width() };
         let mlp = MlpConfig::new(seen + 1, 1)
-            .with_hidden(64)
+            .with_hidden(if with_action { 128 } else { 64 })
             .with_normalization(Normalization::Layer)
             .init(&device, &mut seed.named("initialisation").rng());
         let mlp = Trained::new(mlp, &AdamWConfig::new(), 2e-3);
