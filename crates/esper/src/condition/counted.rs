@@ -44,7 +44,7 @@ const MOST_CELLS: usize = 2_000_000;
 
 /// States of some episodes as numbers.
 pub(super) struct Numbered {
-    /// The state of every step, and the one that it led to, or [`OVER`].
+    /// The state of every step, and the one that it led to, [`OVER`] or [`UNKNOWN`].
     state: Vec<u32>,
     next: Vec<u32>,
     states: usize,
@@ -74,11 +74,14 @@ impl Numbered {
                 state.push(number(observed)?);
             }
             next.extend_from_slice(&state[first + 1..]);
-            // Cut by the clock, as it will be again; whatever else ends an episode ends it.
-            let by_clock = data.end(episode).truncated
-                && !data.end(episode).terminated
-                && data.length(episode) == horizon;
-            next.push(if by_clock { number(last)? } else { OVER });
+            // The clock ends the longest, as it will again, whatever else may: of that nothing is learned about other times.
+            // Whatever ends an episode earlier ends it.
+            let end = data.end(episode);
+            next.push(match data.length(episode) == horizon {
+                true if end.truncated && !end.terminated => number(last)?,
+                true => UNKNOWN,
+                false => OVER,
+            });
         }
         Some(Numbered { state, next, states: numbers.len(), horizon })
     }
@@ -106,13 +109,18 @@ pub(super) struct Counted {
 /// Where an episode is over.
 const OVER: u32 = u32::MAX;
 
+/// What followed is not known.
+const UNKNOWN: u32 = u32::MAX - 1;
+
 /// What follows a state and an action.
 #[derive(Clone, Default)]
 struct Following {
     count: f64,
     reward: f64,
     square: f64,
-    /// How often each state followed; the rest of the count is where it was over.
+    /// How often it is known what followed.
+    known: f64,
+    /// How often each state did; the rest is where it was over.
     next: Vec<(u32, f64)>,
 }
 
@@ -121,6 +129,10 @@ impl Following {
         self.count += times;
         self.reward += times * reward;
         self.square += times * reward * reward;
+        if next == UNKNOWN {
+            return;
+        }
+        self.known += times;
         if next == OVER {
             return;
         }
@@ -132,19 +144,26 @@ impl Following {
 
     /// What is to be expected, given what states are worth.
     fn worth(&self, discount: f64, values: &[f64]) -> f64 {
-        let after: f64 =
-            self.next.iter().map(|(state, count)| count * values[*state as usize]).sum();
-        (self.reward + discount * after) / self.count
+        self.reward / self.count + discount * self.after(values)[0]
+    }
+
+    /// What the states that follow are worth: the mean, and that of squares.
+    fn after(&self, values: &[f64]) -> [f64; 2] {
+        if self.known <= 0.0 {
+            return [0.0; 2];
+        }
+        let mut sums = [0.0; 2];
+        for &(state, count) in &self.next {
+            let value = values[state as usize];
+            sums[0] += count * value;
+            sums[1] += count * value * value;
+        }
+        sums.map(|sum| sum / self.known)
     }
 
     /// How much it varies: rewards, and what the states that follow are worth.
     fn variance(&self, discount: f64, values: &[f64]) -> f64 {
-        let [mut after, mut square] = [0.0; 2];
-        for &(state, count) in &self.next {
-            let value = values[state as usize];
-            after += count * value / self.count;
-            square += count * value * value / self.count;
-        }
+        let [after, square] = self.after(values);
         let mean = self.reward / self.count;
         let of_rewards = self.square / self.count - mean * mean;
         of_rewards.max(0.0) + discount * discount * (square - after * after).max(0.0)
@@ -386,14 +405,14 @@ impl Counted {
             let share = (times - 1.0) / times;
             let mut categories = 0.0;
             for &(next, count) in &whole.next {
-                let expected = one.count * count / whole.count;
-                if expected < EXPECTED || whole.count - count < EXPECTED {
+                let expected = one.known * count / whole.known;
+                if expected < EXPECTED || whole.known - count < EXPECTED {
                     continue;
                 }
                 let found = one.next.iter().find(|(state, _)| *state == next);
                 let found = found.map_or(0.0, |(_, count)| *count);
                 // Each on its own: it follows, or it does not.
-                let chance = count / whole.count;
+                let chance = count / whole.known;
                 statistic += (found - expected).powi(2) / (expected * (1.0 - chance));
                 categories += 1.0;
             }
@@ -574,6 +593,37 @@ mod tests {
         let whole: &[(u32, u32, f64, u32)] = &[(0, 0, 1.0, 0), (0, 0, 1.0, 0), (0, 0, 1.0, 0)];
         let world = counted(&[whole], &[[1.0, 0.0]]);
         assert_eq!(world.values(&[1], false, 1.0, Known::Estimated).0, [[3.0]]);
+    }
+
+    /// Logs of one length that say of every last row that it ended: that is the clock, and not what may happen any time.
+    #[test]
+    fn what_ends_all_episodes_at_one_time_is_the_clock() {
+        let lengths = [30; 100];
+        let steps = 30 * 100;
+        // Each observation, and the last one again; the reward is 1 a step whatever is done.
+        let data = crate::fixtures::discrete(
+            [2, 2],
+            &lengths,
+            &vec![0; steps + 100],
+            &vec![0; steps],
+            &vec![1.0; steps],
+            &["a"; 100],
+        );
+        let numbered = Numbered::of(&data, &(0..100).collect::<Vec<_>>()).expect("one state");
+        assert_eq!((numbered.states, numbered.horizon), (1, 30));
+        assert_eq!(numbered.next.iter().filter(|&&next| next == UNKNOWN).count(), 100);
+        assert!(!numbered.next.contains(&OVER));
+        let episodes: Vec<Vec<_>> = (0..100)
+            .map(|at| {
+                let rows = at * 30..(at + 1) * 30;
+                rows.map(|row| (numbered.state[row], 0u32, 1.0, numbered.next[row])).collect()
+            })
+            .collect();
+        let views: Vec<&[_]> = episodes.iter().map(Vec::as_slice).collect();
+        let world = counted(&views, &[[1.0, 0.0]]);
+        assert!(!world.times_differ());
+        let (values, _) = world.values(&[1; 100], false, 1.0, Known::Estimated);
+        assert!((values[0][0] - 30.0).abs() < 1e-9, "{}", values[0][0]);
     }
 
     /// Early on action 0 pays 1, later 3: kept apart, the first step is worth 1 and the second 3.
