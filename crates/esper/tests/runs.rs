@@ -189,7 +189,7 @@ impl Monitor for Stopping<'_> {
 #[test]
 fn threads_and_stops_do_not_change_a_byte() {
     // In every phase: luck, clustering, leakage, returns, policy, promise; within a record and at one.
-    let stops = [7, 100, 300, 390, 470, 540];
+    let stops = [0.01, 0.2, 0.45, 0.65, 0.8, 0.95];
     assert_reproducible(&tiny("esper"), &stops);
     let told = |condition| {
         let mut plan = tiny("esper");
@@ -197,14 +197,14 @@ fn threads_and_stops_do_not_change_a_byte() {
             plan.config.with(|general: &mut General| general.condition = condition).unwrap();
         plan
     };
-    assert_reproducible(&told(Condition::StepLevel), &[600]);
-    assert_reproducible(&told(Condition::Level), &[650]);
-    assert_reproducible(&tiny("cql"), &[60]);
-    assert_reproducible(&tiny_with("bc", "transformer"), &[55]);
+    assert_reproducible(&told(Condition::StepLevel), &[0.95]);
+    assert_reproducible(&told(Condition::Level), &[0.95]);
+    assert_reproducible(&tiny("cql"), &[0.5]);
+    assert_reproducible(&tiny_with("bc", "transformer"), &[0.9]);
 }
 
-/// The same bytes with one and two threads, and when stopped after so many steps.
-fn assert_reproducible(plan: &Plan, stops: &[usize]) {
+/// The same bytes with one and two threads, and when stopped after such shares of all steps.
+fn assert_reproducible(plan: &Plan, stops: &[f64]) {
     let data = walks(300, 12, |state, _| f32::from(state));
     let id = DataId::of(&data);
     let home = tempfile::tempdir().unwrap();
@@ -218,7 +218,11 @@ fn assert_reproducible(plan: &Plan, stops: &[usize]) {
     let two = whole("two", 2);
     assert_same_files(&one, &two);
 
-    for &after in stops {
+    let folder = RunFolder::create(&home.path().join("counted"), plan, &id).unwrap();
+    let counting = Stopping { folder: &folder, after: usize::MAX, steps: AtomicUsize::new(0) };
+    plan.train(&data, &counting).unwrap();
+    let steps = counting.steps.into_inner();
+    for after in stops.iter().map(|share| (share * steps as f64) as usize) {
         let path = home.path().join(format!("stopped-{after}"));
         let folder = RunFolder::create(&path, plan, &id).unwrap();
         let stopping = Stopping { folder: &folder, after, steps: AtomicUsize::new(0) };
@@ -230,7 +234,10 @@ fn assert_reproducible(plan: &Plan, stops: &[usize]) {
         let folder = RunFolder::resume(&path, plan, &id).unwrap();
         let outcome = plan.train(&data, &folder).unwrap();
         let took = folder.complete(&data, &outcome).unwrap().train_seconds;
-        assert!(after < 100 || took > outcome.seconds, "what came before the stop counts");
+        assert!(
+            after < 100 || took > outcome.seconds,
+            "{after} of {steps}: what came before counts"
+        );
         drop(folder);
         assert_same_files(&one, &path);
     }

@@ -6,11 +6,8 @@
 //! Whoever acted, what follows a state and an action is up to the world, so that all behaviours count alike. Unlike a network, counting
 //! has no error but that of the data, which a bootstrap over episodes measures. Counts of a state and action at different
 //! times are pooled, unless they differ by more than chance would have it.
-//!
-//! A policy that was learned from the same data takes what went well there, were it by luck: of many things that were tried a few
-//! times, the best look better than they are. So what an action is worth is drawn towards the mean of its state, as if that had been
-//! seen k more times: k = σ² / τ², the noise of what follows an action over how much actions differ (empirical Bayes). What was
-//! hardly tried counts as little known: samples draw it anew, as far from the mean as actions are.
+//! What was hardly tried is drawn towards the mean of its state (`shrinkage.rs`), and counts as little known: samples draw it anew,
+//! as far from the mean as actions are.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,6 +19,7 @@ use rayon::prelude::*;
 use super::evaluation::{Evaluated, Log};
 use super::levels::Starts;
 use super::promises::LEVELS;
+use super::shrinkage::{Prior, estimated, mean_worth};
 use crate::methods::Context;
 
 /// Steps of a state that make counting worth more than learning, on average.
@@ -167,60 +165,6 @@ impl Following {
         let mean = self.reward / self.count;
         let of_rewards = self.square / self.count - mean * mean;
         of_rewards.max(0.0) + discount * discount * (square - after * after).max(0.0)
-    }
-}
-
-/// How much less is known of an action than its counts say.
-#[derive(Clone, Copy, Default)]
-struct Prior {
-    /// How many times the mean of its state counts.
-    weight: f64,
-    /// How far from that actions are.
-    deviation: f64,
-}
-
-/// The most that the mean of a state counts.
-const HEAVIEST: f64 = 1e6;
-
-/// Sums over states: by how much outcomes of an action differ, and actions of a state.
-#[derive(Default)]
-struct Spread {
-    within: f64,
-    within_freedom: f64,
-    between: f64,
-    between_freedom: f64,
-    /// Counts, less what of them one action of a state takes.
-    shared: f64,
-}
-
-impl Spread {
-    /// Adds a state: by action its count, mean and variance.
-    fn add(&mut self, actions: &[[f64; 3]]) {
-        let count: f64 = actions.iter().map(|[count, ..]| count).sum();
-        let mean = actions.iter().map(|[count, mean, _]| count * mean).sum::<f64>() / count;
-        let squares: f64 = actions.iter().map(|[count, ..]| count * count).sum();
-        for [count, own, variance] in actions {
-            self.within += count * variance;
-            self.within_freedom += count - 1.0;
-            self.between += count * (own - mean).powi(2);
-        }
-        self.between_freedom += actions.len() as f64 - 1.0;
-        self.shared += count - squares / count;
-    }
-
-    /// Analysis of variance.
-    fn prior(&self) -> Prior {
-        let noise = if self.within_freedom > 0.0 { self.within / self.within_freedom } else { 0.0 };
-        let differing = self.between - self.between_freedom * noise;
-        let variance = if self.shared > 0.0 { (differing / self.shared).max(0.0) } else { 0.0 };
-        match noise > 0.0 {
-            true => Prior {
-                weight: (noise / variance.max(f64::MIN_POSITIVE)).min(HEAVIEST),
-                deviation: variance.sqrt(),
-            },
-            // What always goes the same way is known as soon as it was seen.
-            false => Prior { weight: 0.0, deviation: variance.sqrt() },
-        }
     }
 }
 
@@ -426,44 +370,6 @@ impl Counted {
         }
         freedom > 0.0 && statistic > freedom + APART * (2.0 * freedom).sqrt()
     }
-}
-
-/// What all states together say about actions, `[states, actions]`: how often, how good, how sure.
-fn estimated(outcomes: &[[f64; 3]], actions: usize) -> Prior {
-    let mut spread = Spread::default();
-    for of_state in outcomes.chunks_exact(actions) {
-        let tried: Vec<[f64; 3]> =
-            of_state.iter().copied().filter(|[count, ..]| *count > 0.0).collect();
-        if !tried.is_empty() {
-            spread.add(&tried);
-        }
-    }
-    spread.prior()
-}
-
-/// What a state is worth where actions are taken with these chances: what was never done there is taken for the mean of what
-/// was, and what was done seldom for something between.
-fn mean_worth(
-    outcomes: &[[f64; 3]],
-    chances: &[f32],
-    prior: Prior,
-    apart_by: impl Fn(usize) -> f64,
-) -> f64 {
-    let count: f64 = outcomes.iter().map(|[count, ..]| count).sum();
-    if count <= 0.0 {
-        return 0.0;
-    }
-    let mean = outcomes.iter().map(|[count, worth, _]| count * worth).sum::<f64>() / count;
-    let worth = |action: usize| {
-        let [count, own, _] = outcomes[action];
-        let all = count + prior.weight;
-        if all <= 0.0 {
-            return mean;
-        }
-        let drawn = mean + prior.deviation * apart_by(action);
-        (count * own + prior.weight * drawn) / all
-    };
-    chances.iter().enumerate().map(|(action, &chance)| f64::from(chance) * worth(action)).sum()
 }
 
 /// The cells of some observations, as they are.

@@ -18,6 +18,7 @@ mod evaluation;
 mod levels;
 mod promises;
 mod ranks;
+mod shrinkage;
 
 pub use evaluation::PromiseConfig;
 pub use levels::StartLevels;
