@@ -6,8 +6,8 @@
 //! Whoever acted, what follows a state and an action is up to the world, so that all behaviours count alike. Unlike a network, counting
 //! has no error but that of the data, which a bootstrap over episodes measures. Counts of a state and action at different
 //! times are pooled, unless they differ by more than chance would have it.
-//! What was hardly tried is drawn towards the mean of its state (`shrinkage.rs`), and counts as little known: samples draw it anew,
-//! as far from the mean as actions are.
+//! Where a policy chooses among the actions of a state, what was hardly tried is drawn towards the mean of its state (`shrinkage.rs`),
+//! and counts as little known: samples draw it anew, as far from the mean as actions are.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -193,11 +193,13 @@ impl Counted {
         Counted { first, time, state, next, action, reward, states, actions, horizon, policy }
     }
 
-    /// What the policy is worth at every level, from every start.
+    /// What the policy is worth at every level, from every start. One that `chooses` among the actions of a state may have chosen
+    /// by luck; one that does as others did has not.
     pub(super) fn evaluate<'a>(
         &self,
         log: &Log,
         context: &Context<'a>,
+        chooses: bool,
         seed: Seed,
     ) -> Evaluated<'a> {
         let discount = context.discount;
@@ -210,7 +212,10 @@ impl Counted {
         different.dedup();
         let mut counts = vec![0.0; self.states];
         starts.iter().for_each(|&start| counts[start as usize] += 1.0);
-        let (values, priors) = self.values(&all, apart, discount, Known::Estimated);
+        let certain = vec![vec![Prior::default(); self.horizon]; self.policy.len()];
+        let as_seen = vec![0.0; self.states * self.actions];
+        let known = if chooses { Known::Estimated } else { Known::Drawn(&certain, &as_seen) };
+        let (values, priors) = self.values(&all, apart, discount, known);
         let of_sample = |sample: usize| {
             let seed = seed.indexed(sample as u64);
             let counts = log.bootstrap(seed);

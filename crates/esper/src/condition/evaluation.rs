@@ -18,6 +18,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
+use super::Condition;
 use super::counted::{Counted, Numbered};
 use super::levels::Starts;
 use super::promises::LEVELS;
@@ -112,7 +113,9 @@ impl<'a> Evaluated<'a> {
         let Some(log) = Log::new(policy, context, &episodes) else { return Ok(None) };
         match numbered {
             Some(numbered) => {
-                Ok(Some(Counted::new(numbered, &log, context).evaluate(&log, context, seed)))
+                let chooses = context.condition(true)? == Condition::StepLevel;
+                let counted = Counted::new(numbered, &log, context);
+                Ok(Some(counted.evaluate(&log, context, chooses, seed)))
             }
             None => learned(&log, context, &config, seed).map(Some),
         }
