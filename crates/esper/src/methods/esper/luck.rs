@@ -79,7 +79,7 @@ impl Luck {
         let halves = order.split_at(order.len() / 2);
         let mut of_episodes = vec![f64::NAN; data.episodes()];
         for (half, (learned, measured)) in [halves, (halves.1, halves.0)].into_iter().enumerate() {
-            let values = Values::train(context, learned, steps, half)?;
+            let values = Values::train(context, learned, measured, steps, half)?;
             for part in measured.chunks(EPISODES_AT_ONCE) {
                 values.luck(context, part, &mut of_episodes);
             }
@@ -158,9 +158,11 @@ struct Values {
 }
 
 impl Values {
+    /// Learns from some episodes; for how long A is learned, others decide, whose surprises are to be foreseen.
     fn train(
         context: &Context<'_>,
         episodes: &[usize],
+        others: &[usize],
         steps: usize,
         half: usize,
     ) -> Result<Self, Error> {
@@ -171,15 +173,16 @@ impl Values {
         let scale = Scale::of(rows.steps.iter().map(|&step| f64::from(returns[step])));
         // A rough guess at V will do: what is fitted closely is rough in another way, and harder to foresee.
         let rough = Schedule { steps: (steps / 3).max(1), decay: true };
-        // What A is wrong by adds up along an episode.
+        // What A is wrong by adds up along an episode. But learned for long it may know its episodes by heart.
         let mean_length = context.data.steps() / context.data.episodes().max(1);
-        let close = Schedule { steps: steps * (mean_length / 30).clamp(1, 6), decay: true };
+        let mut times = vec![1, (mean_length / 30).clamp(1, 6)];
+        times.dedup();
         // V and A of both halves.
         let part = |part: usize| PartOf {
             monitor: context.monitor,
             phase: "luck",
-            part: 2 * half + part,
-            parts: 4,
+            part: 3 * half + part,
+            parts: 6,
         };
         let observed = |step: usize| scale.apply(f64::from(returns[step]));
         let targets: Vec<f32> = rows.steps.iter().map(|&step| observed(step)).collect();
@@ -192,19 +195,46 @@ impl Values {
             surprises.extend(surprises_in(context, &ahead, scale, clock, &rows));
         }
         let surprise = Scale::of(surprises.iter().copied());
-        let targets = surprises.into_iter().map(|it| surprise.apply(it)).collect();
-        let mut taken = Regression::new(context, &rows, targets, clock, true, seed.named("a"));
-        train(&mut taken, &part(1).name(), close, &part(1))?;
-        Ok(Values { ahead, taken: taken.mlp.into_module().valid(), scale, surprise, clock })
+        let targets: Vec<f32> = surprises.into_iter().map(|it| surprise.apply(it)).collect();
+        let mut best: Option<(f64, Values)> = None;
+        for (at, times) in times.into_iter().enumerate() {
+            let (targets, seed) = (targets.clone(), seed.named(["a", "longer"][at]));
+            let mut taken = Regression::new(context, &rows, targets, clock, true, seed);
+            let schedule = Schedule { steps: steps * times, decay: true };
+            let part = part(1 + at);
+            train(&mut taken, &part.name(), schedule, &part)?;
+            let (ahead, taken) = (ahead.clone(), taken.mlp.into_module().valid());
+            let values = Values { ahead, taken, scale, surprise, clock };
+            let error = values.squared_error(context, others);
+            if best.as_ref().is_none_or(|(least, _)| error < *least) {
+                best = Some((error, values));
+            }
+        }
+        best.map(|(_, values)| values).ok_or(Error::Stopped)
+    }
+
+    /// What chance gave in every step of some episodes, and what else A does not foresee.
+    fn by_chance(&self, context: &Context<'_>, episodes: &[usize]) -> Vec<f64> {
+        let rows = StepRows::of_episodes(context.data, episodes);
+        let taken = predictions(context, &self.taken, self.clock, true, &rows);
+        let surprises = surprises_in(context, &self.ahead, self.scale, self.clock, &rows);
+        surprises.iter().zip(taken).map(|(it, taken)| it - self.surprise.undo(taken)).collect()
+    }
+
+    /// The mean square of it.
+    fn squared_error(&self, context: &Context<'_>, episodes: &[usize]) -> f64 {
+        let (mut sum, mut count) = (0.0, 0usize);
+        for part in episodes.chunks(EPISODES_AT_ONCE) {
+            let by_chance = self.by_chance(context, part);
+            sum += by_chance.iter().map(|it| it * it).sum::<f64>();
+            count += by_chance.len();
+        }
+        sum / count.max(1) as f64
     }
 
     /// Writes the luck of some episodes.
     fn luck(&self, context: &Context<'_>, episodes: &[usize], luck: &mut [f64]) {
-        let rows = StepRows::of_episodes(context.data, episodes);
-        let taken = predictions(context, &self.taken, self.clock, true, &rows);
-        let surprises = surprises_in(context, &self.ahead, self.scale, self.clock, &rows);
-        let mut by_chance =
-            surprises.iter().zip(taken).map(|(it, taken)| it - self.surprise.undo(taken));
+        let mut by_chance = self.by_chance(context, episodes).into_iter();
         for &episode in episodes {
             luck[episode] = by_chance.by_ref().take(context.data.length(episode)).sum();
         }

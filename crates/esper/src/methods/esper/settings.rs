@@ -84,8 +84,8 @@ crate::settings! {
         learning_rate: f64 = 1e-3, within: 0.0..=1.0;
         /// Tolerance: the share of the world's randomness that clusters may tell and still count as clean.
         tolerance: f64 = 0.02, within: 0.0..=1.0;
-        /// Steps of training of what tells luck: what actions are worth in their states; up to six times as many where episodes are
-        /// long. 0 does not look for luck in labels.
+        /// Steps of training of what tells luck: what actions are worth in their states; where episodes are
+        /// long, up to six times as many are tried, too. 0 does not look for luck in labels.
         luck_steps: usize = 1_000, paper: 0, within: 0..=1_000_000_000;
         /// Tolerance of luck: the correlation of labels with luck that still counts as clean.
         luck_tolerance: f64 = 0.1, within: 0.0..=1.0;
