@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Promises in Gymnasium's own worlds, which nothing here was tuned on: logs of a few behaviours, ESPER with its default, and what it gets.
+"""Promises in Gymnasium's own worlds: logs of a few behaviours, ESPER with its default, and what it gets. How luck is measured in long
+episodes was settled on some of them (Pendulum, MountainCar, CartPole).
 
     pip install '.[worlds]'
     python bench/gymnasium_worlds.py [WORLD ...] [--seed S]
