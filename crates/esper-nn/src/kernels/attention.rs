@@ -4,6 +4,7 @@
 
 use super::for_each;
 use super::gemm::{Into, Matrix, multiply_strided};
+use super::math::flushed;
 use super::memory::Buffer;
 use super::norm::lane_sum;
 use super::rows::dropout_from;
@@ -160,7 +161,7 @@ kernel! {
             let (seen, unseen) = gradient.split_at_mut(token + 1);
             let mean = lane_sum(seen, |at, value| value * weights[at]);
             for (gradient, weight) in seen.iter_mut().zip(weights) {
-                *gradient = weight * (*gradient - mean) * scale;
+                *gradient = flushed(weight * (*gradient - mean) * scale);
             }
             unseen.fill(0.0);
         }

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::math::uniform;
+use super::math::{flushed, uniform};
 use super::memory::Buffer;
 use super::{for_rows, sum_rows};
 use crate::threads::divides;
@@ -28,7 +28,7 @@ pub(crate) fn relu_backward(gradient: &mut [f32], output: &[f32]) {
     kernel! {
         fn piece(gradient: &mut [f32], output: &[f32]) {
             for (gradient, output) in gradient.iter_mut().zip(output) {
-                *gradient = if *output > 0.0 { *gradient } else { 0.0 };
+                *gradient = if *output > 0.0 { flushed(*gradient) } else { 0.0 };
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Softmax with Gumbel noise, and the losses of predictions: cross-entropy and squared error over weighted rows.
 
-use super::math::{exp, ln, uniform};
+use super::math::{flushed, ln, softmax_weight, uniform};
 use super::memory::Buffer;
 use super::norm::lane_sum;
 use super::{for_rows, for_rows2};
@@ -29,7 +29,7 @@ pub(crate) fn gumbel_softmax(logits: &mut [f32], group: usize, temperature: f32,
 pub(crate) fn softmax_row(values: &mut [f32]) {
     let highest = highest(values);
     for value in values.iter_mut() {
-        *value = exp(*value - highest);
+        *value = softmax_weight(*value - highest);
     }
     let scale = 1.0 / lane_sum(values, |_, value| value);
     for value in values.iter_mut() {
@@ -71,7 +71,7 @@ pub(crate) fn softmax_backward(
             for (gradient, softmax) in rows {
                 let mean = lane_sum(gradient, |at, value| value * softmax[at]);
                 for (gradient, softmax) in gradient.iter_mut().zip(softmax) {
-                    *gradient = softmax * (*gradient - mean) / temperature;
+                    *gradient = flushed(softmax * (*gradient - mean) / temperature);
                 }
             }
         }
@@ -132,7 +132,7 @@ pub(crate) fn cross_entropy(
                 let logit = gradient[target];
                 let highest = highest(gradient);
                 for value in gradient.iter_mut() {
-                    *value = exp(*value - highest);
+                    *value = softmax_weight(*value - highest);
                 }
                 let sum = lane_sum(gradient, |_, value| value);
                 let scale = share / sum;

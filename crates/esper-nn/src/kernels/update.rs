@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::math::flushed;
 use super::norm::lane_sum;
 use super::{HANDED, sum_rows};
 use crate::threads::divides;
@@ -36,8 +37,8 @@ impl AdamW {
                 let (gradient, first, second) = (&gradient[..count], &mut first[..count], &mut second[..count]);
                 for at in 0..count {
                     let g = gradient[at] * scale;
-                    let m = beta1.mul_add(first[at], (1.0 - beta1) * g);
-                    let v = beta2.mul_add(second[at], (1.0 - beta2) * g * g);
+                    let m = flushed(beta1.mul_add(first[at], (1.0 - beta1) * g));
+                    let v = flushed(beta2.mul_add(second[at], (1.0 - beta2) * g * g));
                     first[at] = m;
                     second[at] = v;
                     let deviation = v.sqrt().mul_add(correction, epsilon);
