@@ -47,6 +47,8 @@ pub struct Proof {
     pub contenders: Vec<Contender>,
     /// Seeds of training: 0, 1, 2, …
     pub seeds: u64,
+    /// Steps of every log; as many as the world's data set has if nothing is said.
+    pub steps: Option<u64>,
     /// Episodes with each level.
     pub episodes: usize,
     /// Settings that are changed, as `key=value`.
@@ -61,6 +63,7 @@ impl Default for Proof {
             worlds: Vec::new(),
             contenders: Vec::new(),
             seeds: 1,
+            steps: None,
             episodes: 30_000,
             settings: Vec::new(),
             device: default_device(),
@@ -328,6 +331,10 @@ impl Proof {
             .with_episodes(self.episodes)
             .with_device(self.device.clone())
             .with_resume(true);
+        let experiment = match self.steps {
+            Some(steps) => experiment.with_steps(steps),
+            None => experiment,
+        };
         let folder = folder.join(seed.to_string());
         let results = experiment.run(&folder, &Stopping(stop))?;
         let (method, run) = (&results.methods[0], &results.methods[0].runs[0]);
@@ -337,7 +344,8 @@ impl Proof {
         let data = esper_data::read(&folder.join(DATA))?;
         let labels = trained.labels(&data)?.map(|labels| labels.labels);
         let correlations = |of: &dyn Fn(&Dataset) -> Option<Vec<f64>>| {
-            correlation_within(&data, labels.as_ref()?, &of(&data)?)
+            let starts = proving::first_states(world, &data)?;
+            correlation_within(&data, &starts, labels.as_ref()?, &of(&data)?)
         };
         let returns = |data: &Dataset| {
             Some((0..data.episodes()).map(|episode| data.episode_return(episode)).collect())
@@ -391,14 +399,15 @@ const FEWEST: usize = 50;
 
 /// The mean |correlation| of first labels with some number of every episode, within one behaviour and one start; `None` where
 /// nothing varies.
-fn correlation_within(data: &Dataset, labels: &[f32], numbers: &[f64]) -> Option<f64> {
-    let cells = data.metadata().observation_space.cells();
-    let mut groups: std::collections::BTreeMap<(usize, Vec<u32>), Vec<usize>> = Default::default();
-    for episode in 0..data.episodes() {
-        let start = data.episode_observations(episode).start * cells;
-        let seen = data.observations().view();
-        let state = (start..start + cells).map(|cell| seen.number(cell).to_bits()).collect();
-        groups.entry((data.behaviour(episode)?, state)).or_default().push(episode);
+fn correlation_within(
+    data: &Dataset,
+    starts: &[usize],
+    labels: &[f32],
+    numbers: &[f64],
+) -> Option<f64> {
+    let mut groups: std::collections::BTreeMap<(usize, usize), Vec<usize>> = Default::default();
+    for (episode, &start) in starts.iter().enumerate() {
+        groups.entry((data.behaviour(episode)?, start)).or_default().push(episode);
     }
     let first = |episode: usize| f64::from(labels[data.episode_steps(episode).start]);
     // Labels that differ by a hair are the same.

@@ -37,7 +37,8 @@ pub fn find_task(name: &str) -> Result<&'static Task, TaskError> {
         |task: &&Task| task.name() == stem || task.aliases().iter().any(|alias| alias == stem);
     let unknown = || TaskError::Unknown {
         asked: stem.to_owned(),
-        known: listed(tasks().iter().map(Task::name)) + ", mdp-SEED",
+        known: listed(tasks().iter().map(Task::name))
+            + ", mdp-SEED, points-SEED, hidden-SEED, long-SEED",
     };
     let listed = tasks().iter().find(named);
     let mut task = match listed {

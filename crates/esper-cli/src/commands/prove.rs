@@ -9,7 +9,7 @@ use esper_eval::{Contender, Proof, Proven, Tried, Verdict};
 use esper_report::{PAGE, proof_page};
 use esper_tasks::proving;
 
-use super::parse::parse_episodes;
+use super::parse::{parse_episodes, parse_steps};
 use crate::output::{Failure, Output, Paint, failure, report_failure, table};
 use crate::progress::{Board, catch_interrupts, duration, interrupted};
 
@@ -28,6 +28,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "S", default_value_t = 1000)]
     seed: u64,
 
+    /// Random worlds of which family: `mdp` (states are numbers that come again), `points` (the same worlds seen as points of real
+    /// numbers, which never come again), `hidden` (the same, but several states look alike), `long` (more than a hundred steps, seen as
+    /// points)
+    #[arg(long, value_name = "FAMILY", default_value = "mdp", value_parser = ["mdp", "points", "hidden", "long"])]
+    family: String,
+
     /// A world by its name, as in mdp-17 or queue; `named` for all that a person recognises; repeat for more
     #[arg(long = "world", value_name = "NAME")]
     named: Vec<String>,
@@ -39,6 +45,10 @@ pub(crate) struct Arguments {
     /// Train with this many seeds in every world: 0, 1, 2, …
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
+
+    /// Steps of every log [default: 50,000; 150,000 of long worlds]
+    #[arg(long, value_name = "N", value_parser = parse_steps)]
+    steps: Option<u64>,
 
     /// Episodes with each level
     #[arg(long, value_name = "N", default_value = "30000", value_parser = parse_episodes)]
@@ -74,6 +84,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         worlds: worlds(arguments)?,
         contenders: arguments.methods.clone(),
         seeds: arguments.seeds,
+        steps: arguments.steps,
         episodes: arguments.episodes,
         settings: arguments.set.clone(),
         device: output.device()?,
@@ -106,13 +117,13 @@ fn worlds(arguments: &Arguments) -> Result<Vec<String>, Failure> {
             name => {
                 let known = proving::names().join(", ");
                 return Err(Failure::misuse(format!(
-                    "`{name}` is no world whose truth is known; there are {known}, and mdp-0, mdp-1, … for every seed"
+                    "`{name}` is no world whose truth is known; there are {known}, and mdp-0, points-0, hidden-0, long-0, mdp-1, … for every seed"
                 )));
             }
         }
     }
     let random = arguments.worlds.unwrap_or(if worlds.is_empty() { 20 } else { 0 });
-    worlds.extend((0..random).map(|at| format!("mdp-{}", arguments.seed + at)));
+    worlds.extend((0..random).map(|at| format!("{}-{}", arguments.family, arguments.seed + at)));
     match worlds.is_empty() {
         true => Err(Failure::misuse("at least one world is needed".to_owned())),
         false => Ok(worlds),
@@ -126,11 +137,18 @@ fn again(arguments: &Arguments) -> String {
         values.iter().for_each(|value| command += &format!(" {option} {value}"));
     }
     if let Some(worlds) = arguments.worlds {
-        command += &format!(" --worlds {worlds} --seed {}", arguments.seed);
+        let family = match arguments.family.as_str() {
+            "mdp" => String::new(),
+            family => format!(" --family {family}"),
+        };
+        command += &format!(" --worlds {worlds} --seed {}{family}", arguments.seed);
     }
     for Contender { method, condition } in &arguments.methods {
         let condition = condition.map_or(String::new(), |condition| format!(":{condition}"));
         command += &format!(" --method {method}{condition}");
+    }
+    if let Some(steps) = arguments.steps {
+        command += &format!(" --steps {steps}");
     }
     format!("{command} --seeds {} --episodes {}", arguments.seeds, arguments.episodes)
 }

@@ -6,15 +6,16 @@ use esper_data::{Cells, CellsRef, Dataset, Rng, Seed, Space, draw_weighted};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
+use super::points::{Points, PointsEnv};
 use super::{BehaviourTruth, Truth};
 use crate::behaviour::Behaviour;
 use crate::env::Env;
 use crate::specs::{BehaviourSpec, DatasetSpec};
 use crate::task::Task;
-use crate::world::{Step, WorldError};
+use crate::world::{Step, World, WorldError};
 
-/// Markov decision process with finitely many states and actions, and at most `horizon` steps. What is seen is the state; the
-/// time is not.
+/// Markov decision process with finitely many states and actions, and at most `horizon` steps. What is seen is the state, as its
+/// number or as a point; the time is not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FiniteWorld {
     pub(super) kind: String,
@@ -29,6 +30,20 @@ pub struct FiniteWorld {
     /// Standard deviation of normal noise in every reward, which no state shows.
     pub(super) noise: f64,
     pub(super) behaviours: Vec<(String, Policy)>,
+    pub(super) seen: Seen,
+    /// Steps of a log.
+    pub(super) steps: u64,
+}
+
+/// How states are seen.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Seen {
+    /// As their numbers.
+    Numbers,
+    /// As points.
+    Points(Points),
+    /// As numbers that several states share.
+    Shared(Vec<u8>),
 }
 
 /// Something that can follow an action.
@@ -47,8 +62,8 @@ pub struct Outcome {
 /// A stationary policy: the probability of every action in every state, `[states, actions]`.
 pub type Policy = Vec<f64>;
 
-/// Steps of a proving ground's data set.
-const STEPS: u64 = 50_000;
+/// Steps of a proving ground's log, if nothing else is said.
+pub(super) const STEPS: u64 = 50_000;
 
 impl FiniteWorld {
     /// The kind of world.
@@ -58,6 +73,46 @@ impl FiniteWorld {
 
     pub(super) fn outcomes(&self, state: usize, action: usize) -> &[Outcome] {
         &self.outcomes[state * self.actions + action]
+    }
+
+    /// The state that an observation shows; of those that share it, the first.
+    fn state(&self, seen: CellsRef<'_>, row: usize) -> usize {
+        match &self.seen {
+            Seen::Numbers => seen.category(row),
+            Seen::Points(points) => points.nearest(seen, row),
+            Seen::Shared(shown) => {
+                let is_it = |&number: &u8| usize::from(number) == seen.category(row);
+                shown.iter().position(is_it).unwrap_or(0)
+            }
+        }
+    }
+
+    /// What a state is seen as, where that is a number.
+    fn shown(&self, state: usize) -> u8 {
+        match &self.seen {
+            Seen::Shared(shown) => shown[state],
+            Seen::Numbers | Seen::Points(_) => state as u8,
+        }
+    }
+
+    /// Makes a table of `[states, actions]` one that whoever sees states can know: the mean over those that look the same.
+    pub(super) fn as_seen(&self, table: &[f64]) -> Vec<f64> {
+        let same = |state: usize| {
+            (0..self.states).filter(move |&other| self.shown(other) == self.shown(state))
+        };
+        let mean = |state: usize, action: usize| {
+            let sum: f64 = same(state).map(|other| table[other * self.actions + action]).sum();
+            sum / same(state).count() as f64
+        };
+        let all = (0..self.states).flat_map(|state| (0..self.actions).map(move |a| (state, a)));
+        all.map(|(state, action)| mean(state, action)).collect()
+    }
+
+    /// The first state of every episode of a log, or one that looks the same.
+    pub(super) fn first_states(&self, data: &Dataset) -> Vec<usize> {
+        let first = |episode: usize| data.episode_observations(episode).start;
+        let all = 0..data.episodes();
+        all.map(|episode| self.state(data.observations().view(), first(episode))).collect()
     }
 
     /// The worth of every action, given that of every state one step later: `[states, actions]`.
@@ -112,8 +167,12 @@ impl FiniteWorld {
         Truth::new(self.kind.clone(), &self.starts, behaviours, optimum)
     }
 
-    /// What chance gave in every episode of a log of the behaviours. `None` where an episode does not say whose it is.
+    /// What chance gave in every episode of a log of the behaviours. `None` where an episode does not say whose it is, or states
+    /// are not known.
     pub fn luck(&self, data: &Dataset) -> Option<Vec<f64>> {
+        if matches!(self.seen, Seen::Shared(_)) {
+            return None;
+        }
         let of_behaviour = |name: &String| {
             let (_, policy) = self.behaviours.iter().find(|(known, _)| known == name)?;
             // By steps that are left: worths of states, and of actions.
@@ -140,8 +199,8 @@ impl FiniteWorld {
             let of_step = |step: usize| {
                 let time = step - first;
                 let left = self.horizon - time;
-                let state = data.observations().category(seen + time);
-                let next = data.observations().category(seen + time + 1);
+                let [state, next] =
+                    [time, time + 1].map(|at| self.state(data.observations().view(), seen + at));
                 let action = data.actions().category(step);
                 let ends = terminated && time + 1 == length;
                 let after = if ends { 0.0 } else { by_left[left - 1].0[next] };
@@ -158,10 +217,18 @@ impl FiniteWorld {
         let names: Vec<String> = self.behaviours.iter().map(|(name, _)| name.clone()).collect();
         let world = Arc::new(self);
         let own = world.clone();
-        let mut task = Task::new(name, move || Ok(Box::new(FiniteEnv::new(own.clone()))))
+        let make = move || -> Result<Box<dyn World>, WorldError> {
+            let env = FiniteEnv::new(own.clone());
+            Ok(match &own.seen {
+                Seen::Points(points) => Box::new(PointsEnv::new(env, points.clone())),
+                Seen::Numbers | Seen::Shared(_) => Box::new(env),
+            })
+        };
+        let mut task = Task::new(name, make)
             .with_summary(summary)
             .with_dataset(
-                DatasetSpec::new("mixture", STEPS, &names).with_summary("all behaviours alike"),
+                DatasetSpec::new("mixture", world.steps, &names)
+                    .with_summary("all behaviours alike"),
             )
             .with_episodes(2_000);
         for (at, name) in names.into_iter().enumerate() {
@@ -189,7 +256,7 @@ impl Behaviour for Player {
         rng: &mut Rng,
         action: &mut Cells,
     ) -> Result<(), WorldError> {
-        let (state, actions) = (observation.category(0), self.world.actions);
+        let (state, actions) = (self.world.state(observation, 0), self.world.actions);
         let policy = &self.world.behaviours[self.policy].1;
         action.push_category(draw_weighted(&policy[state * actions..(state + 1) * actions], rng));
         Ok(())
@@ -210,6 +277,11 @@ impl FiniteEnv {
     pub fn new(world: Arc<FiniteWorld>) -> Self {
         FiniteEnv { world, state: 0, time: 0, rng: Seed::new(0).rng() }
     }
+
+    /// Where it is.
+    pub(super) fn state(&self) -> usize {
+        self.state
+    }
 }
 
 impl Env for FiniteEnv {
@@ -228,7 +300,7 @@ impl Env for FiniteEnv {
         self.rng = Seed::new(seed).rng();
         self.state = draw_weighted(&self.world.starts, &mut self.rng);
         self.time = 0;
-        observation[0] = self.state as u8;
+        observation[0] = self.world.shown(self.state);
     }
 
     fn step(&mut self, action: u8, observation: &mut [u8]) -> Step {
@@ -238,7 +310,7 @@ impl Env for FiniteEnv {
         let noise: f64 = self.rng.sample(StandardNormal);
         self.state = outcome.next;
         self.time += 1;
-        observation[0] = self.state as u8;
+        observation[0] = self.world.shown(self.state);
         Step {
             reward: (outcome.reward + self.world.noise * noise) as f32,
             terminated: outcome.ends,
@@ -270,6 +342,8 @@ mod tests {
                 ("patient".to_owned(), vec![1.0, 0.0]),
                 ("undecided".to_owned(), vec![0.5, 0.5]),
             ],
+            seen: Seen::Numbers,
+            steps: STEPS,
         }
     }
 

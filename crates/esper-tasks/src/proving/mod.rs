@@ -3,7 +3,8 @@
 //! `mdp-17` is the finite world that follows from seed 17: few states, chance in what follows, some of it kind and some of it not,
 //! starts that are drawn or fixed, rewards at the end or on the way, and behaviours of several qualities. It is solved exactly by
 //! dynamic programming: [`truth`] says what every behaviour is worth from every start, what the best of them would get, and
-//! what the optimum is. Beside them are a few that a person recognises: `windy-grid`, `queue`, `treatment`, and
+//! what the optimum is. `points-17` is the same world seen as points of real numbers, which never come again, `hidden-17` the same
+//! where several states look alike, and `long-17` one of more than a hundred steps. Beside them are a few that a person recognises: `windy-grid`, `queue`, `treatment`, and
 //! `drift`, with real-valued observations and actions.
 //!
 //! ```
@@ -16,10 +17,11 @@
 mod drift;
 mod finite;
 mod named;
+mod points;
 mod random;
 
 pub use finite::{FiniteEnv, FiniteWorld, Outcome, Policy};
-pub use random::random_world;
+pub use random::{Family, random_world};
 
 use crate::task::Task;
 
@@ -84,10 +86,24 @@ pub fn luck(name: &str, data: &esper_data::Dataset) -> Option<Vec<f64>> {
     finite(name)?.luck(data)
 }
 
+/// The first state of every episode of a log from a world, as a number. `None` for other tasks, and where states are not counted.
+pub fn first_states(name: &str, data: &esper_data::Dataset) -> Option<Vec<usize>> {
+    Some(finite(name)?.first_states(data))
+}
+
 /// The finite world of a name.
 fn finite(name: &str) -> Option<FiniteWorld> {
     let named = named::worlds().into_iter().find(|(named, _)| *named == name);
-    named.map(|(_, world)| world).or_else(|| seed_of(name).map(random_world))
+    named.map(|(_, world)| world).or_else(|| random(name))
+}
+
+/// The random world of a name like `mdp-17`.
+fn random(name: &str) -> Option<FiniteWorld> {
+    let (family, digits) = name.split_once('-')?;
+    let family = Family::ALL.into_iter().find(|known| known.name() == family)?;
+    // One name for one world.
+    let seed: u64 = digits.parse().ok()?;
+    (seed.to_string() == digits).then(|| random_world(family, seed))
 }
 
 /// The names of the worlds that a person recognises.
@@ -95,17 +111,9 @@ pub fn names() -> Vec<&'static str> {
     named::worlds().into_iter().map(|(name, _)| name).chain([drift::NAME]).collect()
 }
 
-/// The seed in a name like `mdp-17`.
-fn seed_of(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix("mdp-")?;
-    // One name for one world.
-    let seed: u64 = digits.parse().ok()?;
-    (seed.to_string() == digits).then_some(seed)
-}
-
 /// The task of a random world, by its name.
 pub(crate) fn random_task(name: &str) -> Option<Task> {
-    let world = random_world(seed_of(name)?);
+    let world = random(name)?;
     let summary = format!("A random finite world of the proving ground ({}).", world.kind());
     Some(world.task(name, summary))
 }

@@ -1,6 +1,6 @@
 //! Finite worlds that a person recognises.
 
-use super::finite::{FiniteWorld, Outcome, Policy};
+use super::finite::{FiniteWorld, Outcome, Policy, STEPS, Seen};
 use super::random::{careless, softmax};
 use crate::task::Task;
 
@@ -80,6 +80,8 @@ fn windy_grid() -> FiniteWorld {
         outcomes,
         noise: 0.0,
         behaviours: Vec::new(),
+        seen: Seen::Numbers,
+        steps: STEPS,
     };
     world.behaviours = usual(&world, 0.3);
     // Straight on, whatever the wind.
@@ -121,6 +123,8 @@ fn queue() -> FiniteWorld {
         outcomes,
         noise: 0.0,
         behaviours: Vec::new(),
+        seen: Seen::Numbers,
+        steps: STEPS,
     };
     world.behaviours = usual(&world, 0.1);
     // Never in a hurry.
@@ -166,6 +170,8 @@ fn treatment() -> FiniteWorld {
         outcomes,
         noise: 0.0,
         behaviours: Vec::new(),
+        seen: Seen::Numbers,
+        steps: STEPS,
     };
     world.behaviours = usual(&world, 0.05);
     // Whoever got well quickly got the strong drug; so everybody does.

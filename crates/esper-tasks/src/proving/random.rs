@@ -1,11 +1,43 @@
-//! Random finite worlds, each from a seed.
+//! Random finite worlds, each from a seed, in families.
 
 use esper_data::{Rng, Seed};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_distr::StandardNormal;
 
-use super::finite::{FiniteWorld, Outcome, Policy};
+use super::finite::{FiniteWorld, Outcome, Policy, STEPS, Seen};
+use super::points::Points;
+
+/// A family of random worlds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// States are seen as numbers, and come again: `mdp-17`.
+    Mdp,
+    /// The same worlds, but states are seen as points of real numbers, and never come again: `points-17`.
+    Points,
+    /// Worlds of more than a hundred steps, seen as points: `long-17`.
+    Long,
+    /// The worlds of `mdp-17`, but several states look the same, to behaviours as well (a partially observed world): `hidden-17`.
+    Hidden,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Family; 4] = [Family::Mdp, Family::Points, Family::Long, Family::Hidden];
+
+    /// What stands before the seed in the names of its worlds.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Mdp => "mdp",
+            Family::Points => "points",
+            Family::Long => "long",
+            Family::Hidden => "hidden",
+        }
+    }
+}
+
+/// Steps of a log of a long world: some hundreds of episodes.
+const LONG_STEPS: u64 = 150_000;
 
 /// What a world is like, before its numbers are drawn.
 struct Plan {
@@ -46,14 +78,27 @@ impl Plan {
 }
 
 /// The world of a seed.
-pub fn random_world(seed: u64) -> FiniteWorld {
-    let mut rng = Seed::new(seed).named("proving").rng();
+pub fn random_world(family: Family, seed: u64) -> FiniteWorld {
+    let seed = Seed::new(seed);
+    let mut rng = match family {
+        Family::Mdp | Family::Points | Family::Hidden => seed.named("proving").rng(),
+        Family::Long => seed.named("long").rng(),
+    };
     let plan = Plan::draw(&mut rng);
     let actions = rng.random_range(2..=4);
-    let mut world = match plan.layered {
-        true => layers(&plan, actions, &mut rng),
-        false => loops(&plan, actions, &mut rng),
+    let mut world = match (family, plan.layered) {
+        (Family::Long, _) => long(&plan, actions, &mut rng),
+        (_, true) => layers(&plan, actions, &mut rng),
+        (_, false) => loops(&plan, actions, &mut rng),
     };
+    if family != Family::Mdp {
+        let mut rng = seed.named("points").rng();
+        world.seen = match family {
+            Family::Hidden => Seen::Shared(shared(world.states, &mut rng)),
+            _ => Seen::Points(Points::draw(world.states, &mut rng)),
+        };
+        world.kind = format!("{}-{}", family.name(), world.kind);
+    }
     // Behaviours that are hardly worth different things tell nothing about promises.
     for _ in 0..100 {
         world.behaviours = behaviours(&world, &mut rng);
@@ -96,6 +141,46 @@ fn loops(plan: &Plan, actions: usize, rng: &mut Rng) -> FiniteWorld {
     world(plan, states, actions, horizon, starts(plan, states - 2, states, rng), outcomes)
 }
 
+/// What states are seen as: two of three share a number with another.
+fn shared(states: usize, rng: &mut Rng) -> Vec<u8> {
+    let mut order: Vec<usize> = (0..states).collect();
+    order.shuffle(rng);
+    let mut shown = vec![0; states];
+    let pairs = states / 3;
+    for (at, state) in order.into_iter().enumerate() {
+        let number = if at < 2 * pairs { at / 2 } else { at - pairs };
+        shown[state] = number as u8;
+    }
+    shown
+}
+
+/// The same, cut after more than a hundred steps, or ended by a state that hardly ever comes.
+fn long(plan: &Plan, actions: usize, rng: &mut Rng) -> FiniteWorld {
+    let states = rng.random_range(8..=20);
+    let horizon = rng.random_range(120..=300);
+    let end = states - 1;
+    let all: Vec<usize> = (0..end).collect();
+    let mut outcomes = Vec::new();
+    for _ in 0..states * actions {
+        let mut follow = follow(plan, &all, |_| false, rng);
+        // Paid at the end only, and chance decides when that is.
+        if !plan.on_the_way || rng.random::<f64>() < 0.1 {
+            let probability = rng.random_range(0.2..2.0) / horizon as f64;
+            follow.iter_mut().for_each(|it| it.probability *= 1.0 - probability);
+            let reward = 2.0 * rng.sample::<f64, _>(StandardNormal);
+            follow.push(Outcome { probability, next: end, reward, ends: true });
+        }
+        outcomes.push(follow);
+    }
+    let starts = starts(plan, end, states, rng);
+    let world = world(plan, states, actions, horizon, starts, outcomes);
+    FiniteWorld {
+        kind: world.kind.replace("layered-", "").replace("loops-", ""),
+        steps: LONG_STEPS,
+        ..world
+    }
+}
+
 fn world(
     plan: &Plan,
     states: usize,
@@ -113,6 +198,8 @@ fn world(
         outcomes,
         noise: if plan.noise { 0.5 } else { 0.0 },
         behaviours: Vec::new(),
+        seen: Seen::Numbers,
+        steps: STEPS,
     }
 }
 
@@ -155,11 +242,12 @@ fn follow(
 
 /// Three to five behaviours of several qualities.
 fn behaviours(world: &FiniteWorld, rng: &mut Rng) -> Vec<(String, Policy)> {
-    let (_, best) = world.optimum();
+    let best = world.as_seen(&world.optimum().1);
     // As good as it gets, if everything that chance decides went well.
-    let lucky = lucky_values(world);
+    let lucky = world.as_seen(&lucky_values(world));
     let stubborn: Vec<f64> =
         (0..world.states * world.actions).map(|_| rng.sample::<f64, _>(StandardNormal)).collect();
+    let stubborn = world.as_seen(&stubborn);
     let spread = deviation(&best, world.actions);
     let mut all: Vec<(String, Policy)> = vec![
         ("good".to_owned(), softmax(&best, world.actions, 0.1 * spread)),
@@ -228,9 +316,9 @@ mod tests {
     #[test]
     fn every_seed_has_a_world_that_makes_sense() {
         let mut kinds = BTreeSet::new();
-        for seed in 0..300 {
-            let world = random_world(seed);
-            assert_eq!(world, random_world(seed));
+        for (seed, family) in (0..300).flat_map(|seed| Family::ALL.map(|family| (seed, family))) {
+            let world = random_world(family, seed);
+            assert_eq!(world, random_world(family, seed));
             assert!(world.states <= 256);
             let is_one = |sum: f64| (sum - 1.0).abs() < 1e-9;
             assert!(is_one(world.starts.iter().sum()), "seed {seed}");
