@@ -115,13 +115,23 @@ impl Mlp {
     /// On a device with gradients this is training: batches normalise themselves, and dropout takes keys from `noise`.
     pub fn forward(&self, rows: impl Into<RowsIn>, noise: &mut Noise) -> Tensor<2> {
         let rows = rows.into();
-        match self.hidden.split_first() {
-            Some((first, others)) => {
-                let rows = self.hidden(first, |relu| first.linear.apply(&rows, relu), noise);
-                self.after_first(others, rows, noise)
-            }
+        match self.features(&rows, noise) {
+            Some(features) => self.output.forward(features),
             None => self.output.forward(rows),
         }
+    }
+
+    /// Features: what the last hidden layer puts out, `[rows, hidden]`, of which [`forward`](Self::forward) gives a linear function
+    /// ([`output`](Self::output)). `None` without hidden layers.
+    pub fn features(&self, rows: &RowsIn, noise: &mut Noise) -> Option<Tensor<2>> {
+        let (first, others) = self.hidden.split_first()?;
+        let rows = self.hidden(first, |relu| first.linear.apply(rows, relu), noise);
+        Some(self.after_first(others, rows, noise))
+    }
+
+    /// The last layer alone: rows of features in, rows out.
+    pub fn output(&self, features: Tensor<2>) -> Tensor<2> {
+        self.output.forward(features)
     }
 
     /// What [`forward`](Self::forward) gives for repeated rows (two at least), to the last bit, in less time: what the first layer makes of
@@ -131,7 +141,7 @@ impl Mlp {
             Some((first, others)) => {
                 let linear = |relu| first.linear.forward_repeated(rows, relu);
                 let rows = self.hidden(first, linear, noise);
-                self.after_first(others, rows, noise)
+                self.output.forward(self.after_first(others, rows, noise))
             }
             None => self.output.forward_repeated(rows, false),
         }
@@ -142,7 +152,7 @@ impl Mlp {
             let input = RowsIn::from(rows);
             rows = self.hidden(layer, |relu| layer.linear.apply(&input, relu), noise);
         }
-        self.output.forward(rows)
+        rows
     }
 
     /// A hidden layer; `linear` is its linear part, with ReLU or without.

@@ -62,6 +62,7 @@ pub mod serving;
 pub mod settings;
 pub mod training;
 mod trajectories;
+mod transitions;
 mod windows;
 
 pub use error::Error;

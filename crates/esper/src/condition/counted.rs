@@ -10,9 +10,8 @@
 //! and counts as little known: samples draw it anew, as far from the mean as actions are.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
-use esper_data::{Dataset, Seed, Space};
+use esper_data::Seed;
 use rand::RngExt;
 use rayon::prelude::*;
 
@@ -21,151 +20,19 @@ use super::levels::Starts;
 use super::promises::LEVELS;
 use super::shrinkage::{Prior, estimated, mean_worth};
 use crate::methods::Context;
-
-/// Steps of a state that make counting worth more than learning, on average.
-const ENOUGH: usize = 10;
+use crate::transitions::{Following, Transitions};
 
 /// Bootstrap samples of the episodes.
 const SAMPLES: usize = 40;
 
-/// By how many deviations the counts of different times have to differ to be kept apart.
-const APART: f64 = 4.0;
-
 /// What counts of all times weigh beside those of one, where they are kept apart.
 const POOLED: f64 = 5.0;
 
-/// Fewer expected counts tell nothing about a difference.
-const EXPECTED: f64 = 5.0;
-
-/// The largest table of states, times and actions.
-const MOST_CELLS: usize = 2_000_000;
-
-/// States of some episodes as numbers.
-pub(super) struct Numbered {
-    /// The state of every step, and the one that it led to, [`OVER`] or [`UNKNOWN`].
-    state: Vec<u32>,
-    next: Vec<u32>,
-    states: usize,
-    /// Steps of the longest episode.
-    horizon: usize,
-}
-
-impl Numbered {
-    /// Numbers them; `None` where states hardly ever come again, actions are not one choice, or tables would be too large.
-    pub(super) fn of(data: &Dataset, episodes: &[usize]) -> Option<Self> {
-        let Space::Discrete { n: actions } = data.metadata().action_space else { return None };
-        let steps: usize = episodes.iter().map(|&episode| data.length(episode)).sum();
-        let horizon = episodes.iter().map(|&episode| data.length(episode)).max().unwrap_or(0);
-        let most = (MOST_CELLS / (horizon * actions as usize).max(1)).min(steps / ENOUGH);
-        let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
-        let mut number = |state: Vec<u32>| -> Option<u32> {
-            let new = numbers.len() as u32;
-            let at = *numbers.entry(state).or_insert(new);
-            (numbers.len() <= most.max(1)).then_some(at)
-        };
-        let (mut state, mut next) = (Vec::with_capacity(steps), Vec::with_capacity(steps));
-        for &episode in episodes {
-            let first = state.len();
-            let mut seen = cells(data, data.episode_observations(episode));
-            let last = seen.pop().unwrap_or_default();
-            for observed in seen {
-                state.push(number(observed)?);
-            }
-            next.extend_from_slice(&state[first + 1..]);
-            // The clock ends the longest, as it will again, whatever else may: of that nothing is learned about other times.
-            // Whatever ends an episode earlier ends it.
-            let end = data.end(episode);
-            next.push(match data.length(episode) == horizon {
-                true if end.truncated && !end.terminated => number(last)?,
-                true => UNKNOWN,
-                false => OVER,
-            });
-        }
-        Some(Numbered { state, next, states: numbers.len(), horizon })
-    }
-}
-
-/// States of a log as numbers, and what the policy does in each at every time.
+/// A log whose states come again, and what the policy does in each at every time.
 pub(super) struct Counted {
-    /// Where the steps of every episode begin; then where the last one ends.
-    first: Vec<usize>,
-    /// Steps since the start, of every step.
-    time: Vec<u32>,
-    /// The state of every step, and the one that it led to, or [`OVER`].
-    state: Vec<u32>,
-    next: Vec<u32>,
-    action: Vec<u32>,
-    reward: Vec<f64>,
-    states: usize,
-    actions: usize,
-    /// Steps of the longest episode.
-    horizon: usize,
+    log: Transitions,
     /// By level, then state and time: what the policy does, `[states, horizon, actions]`.
     policy: Vec<Vec<f32>>,
-}
-
-/// Where an episode is over.
-const OVER: u32 = u32::MAX;
-
-/// What followed is not known.
-const UNKNOWN: u32 = u32::MAX - 1;
-
-/// What follows a state and an action.
-#[derive(Clone, Default)]
-struct Following {
-    count: f64,
-    reward: f64,
-    square: f64,
-    /// How often it is known what followed.
-    known: f64,
-    /// How often each state did; the rest is where it was over.
-    next: Vec<(u32, f64)>,
-}
-
-impl Following {
-    fn add(&mut self, next: u32, reward: f64, times: f64) {
-        self.count += times;
-        self.reward += times * reward;
-        self.square += times * reward * reward;
-        if next == UNKNOWN {
-            return;
-        }
-        self.known += times;
-        if next == OVER {
-            return;
-        }
-        match self.next.iter_mut().find(|(state, _)| *state == next) {
-            Some((_, count)) => *count += times,
-            None => self.next.push((next, times)),
-        }
-    }
-
-    /// What is to be expected, given what states are worth.
-    fn worth(&self, discount: f64, values: &[f64]) -> f64 {
-        self.reward / self.count + discount * self.after(values)[0]
-    }
-
-    /// What the states that follow are worth: the mean, and that of squares.
-    fn after(&self, values: &[f64]) -> [f64; 2] {
-        if self.known <= 0.0 {
-            return [0.0; 2];
-        }
-        let mut sums = [0.0; 2];
-        for &(state, count) in &self.next {
-            let value = values[state as usize];
-            sums[0] += count * value;
-            sums[1] += count * value * value;
-        }
-        sums.map(|sum| sum / self.known)
-    }
-
-    /// How much it varies: rewards, and what the states that follow are worth.
-    fn variance(&self, discount: f64, values: &[f64]) -> f64 {
-        let [after, square] = self.after(values);
-        let mean = self.reward / self.count;
-        let of_rewards = self.square / self.count - mean * mean;
-        of_rewards.max(0.0) + discount * discount * (square - after * after).max(0.0)
-    }
 }
 
 /// What is known of the worth of actions beside their counts.
@@ -178,19 +45,11 @@ enum Known<'a> {
 }
 
 impl Counted {
-    /// Counts a log whose states are numbered.
-    pub(super) fn new(numbered: Numbered, log: &Log, context: &Context<'_>) -> Self {
-        let Numbered { state, next, states, horizon } = numbered;
-        let rewards = context.data.rewards();
-        let action =
-            (0..log.rows.steps.len()).map(|row| log.actions.category(row) as u32).collect();
-        let reward = log.rows.steps.iter().map(|&step| f64::from(rewards[step])).collect();
-        let actions = log.outputs;
-        let of_level =
-            |table: &Vec<f32>| told(table, &state, &log.rows.times, states, actions, horizon);
+    /// What a policy does in a log.
+    pub(super) fn new(transitions: Transitions, log: &Log) -> Self {
+        let of_level = |table: &Vec<f32>| told(table, &transitions);
         let policy = log.policy.par_iter().map(of_level).collect();
-        let (first, time) = (log.first.clone(), log.rows.times.clone());
-        Counted { first, time, state, next, action, reward, states, actions, horizon, policy }
+        Counted { log: transitions, policy }
     }
 
     /// What the policy is worth at every level, from every start. One that `chooses` among the actions of a state may have chosen
@@ -204,23 +63,23 @@ impl Counted {
     ) -> Evaluated<'a> {
         let discount = context.discount;
         let all = vec![1u32; log.episodes()];
-        let apart = self.times_differ();
-        let starts = log.first[..log.episodes()].iter().map(|&at| self.state[at]);
+        let apart = self.log.times_differ();
+        let starts = log.first[..log.episodes()].iter().map(|&at| self.log.state[at]);
         let starts: Vec<u32> = starts.collect();
         let mut different = starts.clone();
         different.sort_unstable();
         different.dedup();
-        let mut counts = vec![0.0; self.states];
+        let mut counts = vec![0.0; self.log.states];
         starts.iter().for_each(|&start| counts[start as usize] += 1.0);
-        let certain = vec![vec![Prior::default(); self.horizon]; self.policy.len()];
-        let as_seen = vec![0.0; self.states * self.actions];
+        let certain = vec![vec![Prior::default(); self.log.horizon]; self.policy.len()];
+        let as_seen = vec![0.0; self.log.states * self.log.actions];
         let known = if chooses { Known::Estimated } else { Known::Drawn(&certain, &as_seen) };
         let (values, priors) = self.values(&all, apart, discount, known);
         let of_sample = |sample: usize| {
             let seed = seed.indexed(sample as u64);
             let counts = log.bootstrap(seed);
             let mut rng = seed.named("actions").rng();
-            let apart_by: Vec<f64> = (0..self.states * self.actions)
+            let apart_by: Vec<f64> = (0..self.log.states * self.log.actions)
                 .map(|_| rng.sample(rand_distr::StandardNormal))
                 .collect();
             let known = Known::Drawn(&priors, &apart_by);
@@ -249,6 +108,7 @@ impl Counted {
             samples: (0..LEVELS.len())
                 .map(|level| samples.iter().map(|sample| sample[level]).collect())
                 .collect(),
+            hides: self.log.hides,
         }
     }
 
@@ -261,8 +121,8 @@ impl Counted {
         discount: f64,
         known: Known<'_>,
     ) -> (Vec<Vec<f64>>, Vec<Vec<Prior>>) {
-        let pooled = self.following(counts);
-        let timed = if apart { self.following_in_time(counts) } else { HashMap::new() };
+        let pooled = self.log.following(counts);
+        let timed = if apart { self.log.following_in_time(counts) } else { HashMap::new() };
         // By state and action how often, how good and how sure, given what states are worth a step later.
         let outcomes = |time: usize, values: &[f64]| {
             let of_pair = |(pair, all): (usize, &Following)| {
@@ -284,126 +144,40 @@ impl Counted {
             pooled.iter().enumerate().map(of_pair).collect::<Vec<[f64; 3]>>()
         };
         let of_level = |(level, policy): (usize, &Vec<f32>)| {
-            let mut values = vec![0.0; self.states];
-            let mut priors = vec![Prior::default(); self.horizon];
-            for time in (0..self.horizon).rev() {
+            let mut values = vec![0.0; self.log.states];
+            let mut priors = vec![Prior::default(); self.log.horizon];
+            for time in (0..self.log.horizon).rev() {
                 let outcomes = outcomes(time, &values);
                 let prior = match known {
-                    Known::Estimated => estimated(&outcomes, self.actions),
+                    Known::Estimated => estimated(&outcomes, self.log.actions),
                     Known::Drawn(priors, _) => priors[level][time],
                 };
                 let of_state = |(state, outcomes): (usize, &[[f64; 3]])| {
                     let apart_by = |action: usize| match known {
                         Known::Estimated => 0.0,
-                        Known::Drawn(_, by) => by[state * self.actions + action],
+                        Known::Drawn(_, by) => by[state * self.log.actions + action],
                     };
-                    let at = (state * self.horizon + time) * self.actions;
-                    mean_worth(outcomes, &policy[at..at + self.actions], prior, apart_by)
+                    let at = (state * self.log.horizon + time) * self.log.actions;
+                    mean_worth(outcomes, &policy[at..at + self.log.actions], prior, apart_by)
                 };
-                values = outcomes.chunks_exact(self.actions).enumerate().map(of_state).collect();
+                values =
+                    outcomes.chunks_exact(self.log.actions).enumerate().map(of_state).collect();
                 priors[time] = prior;
             }
             (values, priors)
         };
         self.policy.iter().enumerate().map(of_level).unzip()
     }
-
-    /// What follows every state and action, at whatever time.
-    fn following(&self, counts: &[u32]) -> Vec<Following> {
-        let mut all = vec![Following::default(); self.states * self.actions];
-        self.each(counts, |pair, _, next, reward, times| all[pair].add(next, reward, times));
-        all
-    }
-
-    /// The same by time.
-    fn following_in_time(&self, counts: &[u32]) -> HashMap<(u32, u32), Following> {
-        let mut all: HashMap<(u32, u32), Following> = HashMap::new();
-        self.each(counts, |pair, time, next, reward, times| {
-            all.entry((pair as u32, time)).or_default().add(next, reward, times);
-        });
-        all
-    }
-
-    fn each(&self, counts: &[u32], mut of: impl FnMut(usize, u32, u32, f64, f64)) {
-        for (episode, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            for at in self.first[episode]..self.first[episode + 1] {
-                let pair = self.state[at] as usize * self.actions + self.action[at] as usize;
-                of(pair, self.time[at], self.next[at], self.reward[at], f64::from(count));
-            }
-        }
-    }
-
-    /// Whether what follows a state and an action depends on the time by more than chance would have it: Pearson's χ² of what
-    /// followed, and of rewards, over all times.
-    fn times_differ(&self) -> bool {
-        let all = vec![1u32; self.first.len() - 1];
-        let pooled = self.following(&all);
-        let timed = self.following_in_time(&all);
-        let (mut statistic, mut freedom) = (0.0, 0.0);
-        let mut own: Vec<(&(u32, u32), &Following)> = timed.iter().collect();
-        own.sort_by_key(|(key, _)| **key);
-        // A state and action that comes at one time only has nothing to differ from.
-        let mut times = HashMap::new();
-        own.iter().for_each(|((pair, _), _)| *times.entry(*pair).or_insert(0usize) += 1);
-        for ((pair, _), one) in own {
-            let (whole, times) = (&pooled[*pair as usize], times[pair] as f64);
-            if times < 2.0 {
-                continue;
-            }
-            // Of so many times one is what the others leave.
-            let share = (times - 1.0) / times;
-            let mut categories = 0.0;
-            for &(next, count) in &whole.next {
-                let expected = one.known * count / whole.known;
-                if expected < EXPECTED || whole.known - count < EXPECTED {
-                    continue;
-                }
-                let found = one.next.iter().find(|(state, _)| *state == next);
-                let found = found.map_or(0.0, |(_, count)| *count);
-                // Each on its own: it follows, or it does not.
-                let chance = count / whole.known;
-                statistic += (found - expected).powi(2) / (expected * (1.0 - chance));
-                categories += 1.0;
-            }
-            freedom += share * categories;
-            let mean = whole.reward / whole.count;
-            let variance = whole.square / whole.count - mean * mean;
-            if variance > 1e-9 * (1.0 + mean * mean) && one.count >= EXPECTED {
-                statistic += one.count * (one.reward / one.count - mean).powi(2) / variance;
-                freedom += share;
-            }
-        }
-        freedom > 0.0 && statistic > freedom + APART * (2.0 * freedom).sqrt()
-    }
-}
-
-/// The cells of some observations, as they are.
-fn cells(data: &Dataset, observations: Range<usize>) -> Vec<Vec<u32>> {
-    let width = data.metadata().observation_space.cells();
-    let mut all = Vec::with_capacity(observations.len());
-    data.with_observations(&observations.collect::<Vec<usize>>(), |seen, rows| {
-        for row in rows {
-            let cells = row * width..(row + 1) * width;
-            all.push(cells.map(|cell| seen.number(cell).to_bits()).collect());
-        }
-    });
-    all
 }
 
 /// What a policy does in every state at every time, `[states, horizon, actions]`: the mean over the steps there, or over all
 /// times of a state that was never seen at one.
-fn told(
-    table: &[f32],
-    state: &[u32],
-    times: &[u32],
-    states: usize,
-    actions: usize,
-    horizon: usize,
-) -> Vec<f32> {
+fn told(table: &[f32], log: &Transitions) -> Vec<f32> {
+    let Transitions { states, actions, horizon, .. } = *log;
     let mut sums = vec![0.0f64; states * horizon * actions];
     let mut of_state = vec![0.0f64; states * actions];
     for (row, chances) in table.chunks_exact(actions).enumerate() {
-        let (state, time) = (state[row] as usize, times[row] as usize);
+        let (state, time) = (log.state[row] as usize, log.time[row] as usize);
         for (action, &chance) in chances.iter().enumerate() {
             sums[(state * horizon + time) * actions + action] += f64::from(chance);
             of_state[state * actions + action] += f64::from(chance);
@@ -425,6 +199,7 @@ fn told(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transitions::{OVER, UNKNOWN};
 
     /// Episodes as (state, action, reward) with where each leads, all told `policy[state][action]` at whatever time.
     fn counted(episodes: &[&[(u32, u32, f64, u32)]], policy: &[[f32; 2]]) -> Counted {
@@ -432,7 +207,7 @@ mod tests {
         let horizon = episodes.iter().map(|episode| episode.len()).max().unwrap();
         let mut first = vec![0];
         episodes.iter().for_each(|episode| first.push(first[first.len() - 1] + episode.len()));
-        Counted {
+        let log = Transitions {
             first,
             time: episodes.iter().flat_map(|episode| 0..episode.len() as u32).collect(),
             state: steps().map(|step| step.0).collect(),
@@ -442,8 +217,9 @@ mod tests {
             states: policy.len(),
             actions: 2,
             horizon,
-            policy: vec![policy.iter().flat_map(|of| of.repeat(horizon)).collect()],
-        }
+            hides: false,
+        };
+        Counted { log, policy: vec![policy.iter().flat_map(|of| of.repeat(horizon)).collect()] }
     }
 
     /// Both actions pay 1 or -1 by chance alone, but of the second there are only two outcomes, both good: they count as
@@ -495,7 +271,7 @@ mod tests {
         assert_eq!(values(&[1; 5], 0.5), [vec![0.25 * 1.0 + 0.75 * 1.0, 8.0]]);
         // A bootstrap sample without luck.
         assert_eq!(values(&[1, 0, 2, 1, 1], 1.0)[0][0], 0.25);
-        assert!(!world.times_differ());
+        assert!(!world.log.times_differ());
     }
 
     /// A state that goes on until the clock ends it, three steps, and pays 1 each time.
@@ -520,7 +296,7 @@ mod tests {
             &vec![1.0; steps],
             &["a"; 100],
         );
-        let numbered = Numbered::of(&data, &(0..100).collect::<Vec<_>>()).expect("one state");
+        let numbered = Transitions::of(&data, &(0..100).collect::<Vec<_>>()).expect("one state");
         assert_eq!((numbered.states, numbered.horizon), (1, 30));
         assert_eq!(numbered.next.iter().filter(|&&next| next == UNKNOWN).count(), 100);
         assert!(!numbered.next.contains(&OVER));
@@ -532,7 +308,7 @@ mod tests {
             .collect();
         let views: Vec<&[_]> = episodes.iter().map(Vec::as_slice).collect();
         let world = counted(&views, &[[1.0, 0.0]]);
-        assert!(!world.times_differ());
+        assert!(!world.log.times_differ());
         let (values, _) = world.values(&[1; 100], false, 1.0, Known::Estimated);
         assert!((values[0][0] - 30.0).abs() < 1e-9, "{}", values[0][0]);
     }
@@ -548,7 +324,7 @@ mod tests {
             let episodes: Vec<Vec<_>> = (0..400).map(|at| episode(at, later)).collect();
             let views: Vec<&[_]> = episodes.iter().map(Vec::as_slice).collect();
             let world = counted(&views, &[[1.0, 0.0]]);
-            assert_eq!(world.times_differ(), apart);
+            assert_eq!(world.log.times_differ(), apart);
             let value = world.values(&[1; 400], apart, 1.0, Known::Estimated).0[0][0];
             assert!((value - (1.0 + later)).abs() < 0.06, "{value}");
         }

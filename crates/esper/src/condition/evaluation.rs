@@ -19,7 +19,7 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 use super::Condition;
-use super::counted::{Counted, Numbered};
+use super::counted::Counted;
 use super::levels::Starts;
 use super::promises::LEVELS;
 use crate::actions::softmax;
@@ -28,6 +28,7 @@ use crate::methods::Context;
 use crate::policy::{Policy, column, floats};
 use crate::training::{Checkpointed, Learner, PartOf, Schedule, Trained, train};
 use crate::trajectories::{Clock, StepRows};
+use crate::transitions::Transitions;
 
 crate::settings! {
     /// How promises of levels are made.
@@ -91,6 +92,8 @@ pub(super) struct Evaluated<'a> {
     pub(super) values: Vec<Vec<f64>>,
     /// By level, what it is worth on average by each of some bootstrap samples of the episodes.
     pub(super) samples: Vec<Vec<f64>>,
+    /// Whether what follows depends on more than was taken into account.
+    pub(super) hides: bool,
 }
 
 impl<'a> Evaluated<'a> {
@@ -106,15 +109,15 @@ impl<'a> Evaluated<'a> {
         }
         let seed = context.seed.named("promise");
         let episodes = some_episodes(context.data, episodes, seed.named("episodes"));
-        let numbered = Numbered::of(context.data, &episodes);
-        if config.estimator == Estimator::Auto && numbered.is_none() && !is_short(context.data) {
+        let transitions = Transitions::of(context.data, &episodes);
+        if config.estimator == Estimator::Auto && transitions.is_none() && !is_short(context.data) {
             return Ok(None);
         }
         let Some(log) = Log::new(policy, context, &episodes) else { return Ok(None) };
-        match numbered {
-            Some(numbered) => {
+        match transitions {
+            Some(transitions) => {
                 let chooses = context.condition(true)? == Condition::StepLevel;
-                let counted = Counted::new(numbered, &log, context);
+                let counted = Counted::new(transitions, &log);
                 Ok(Some(counted.evaluate(&log, context, chooses, seed)))
             }
             None => learned(&log, context, &config, seed).map(Some),
@@ -157,6 +160,7 @@ fn learned<'a>(
         values: vec![vec![0.0; starts.len()]; LEVELS.len()],
         samples: vec![Vec::new(); LEVELS.len()],
         starts,
+        hides: false,
     };
     for model in 0..config.models {
         let seed = seed.indexed(model as u64);

@@ -118,19 +118,21 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Promises of a policy as it acts, in place of what labels say. `None` where it cannot be evaluated, or not be trusted.
+    /// Promises of a policy as it acts, in place of what labels say, and what has to be said of them. `None` where it cannot be
+    /// evaluated, or not be trusted.
     pub(crate) fn evaluated(
         &self,
         policy: &Policy,
         context: &Context<'_>,
         episodes: &[usize],
-    ) -> Result<Option<Self>, Error> {
+    ) -> Result<Option<(Self, Vec<String>)>, Error> {
         let Some(values) = evaluation::Evaluated::of(policy, context, episodes)? else {
             return Ok(None);
         };
         let promises = Promises::evaluated(&values);
         let starts = self.starts.evaluated(&values, &promises);
-        Ok(Some(Levels { starts, promises }))
+        let warnings = if values.hides { vec![HIDES.to_owned()] } else { Vec::new() };
+        Ok(Some((Levels { starts, promises }, warnings)))
     }
 
     /// Whether they make sense; those that were read from a file may not.
@@ -139,6 +141,10 @@ impl Levels {
         self.promises.check()
     }
 }
+
+/// Said where promises are of a world that is not all observed.
+const HIDES: &str = "what follows an action depends on more than is observed (on what came before it, too): promises may be off by much; \
+     observe what is missing, or what came before, as columns of their own";
 
 /// What a policy is told at every step of the data: something from `low` to `high`, where a draw within spreads ties evenly.
 pub struct Conditioned {

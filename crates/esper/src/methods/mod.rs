@@ -301,12 +301,13 @@ impl Context<'_> {
             has_targets,
         };
         let mut policy = self.policy.train(&set, self)?;
+        let (mut findings, mut curves) = (labels.findings.clone(), labels.curves.clone());
         if let Some(levels) = &conditioned.levels
-            && let Some(evaluated) = levels.evaluated(&policy, self, episodes)?
+            && let Some((evaluated, warnings)) = levels.evaluated(&policy, self, episodes)?
         {
             policy = policy.with_levels(evaluated);
+            findings.warnings.extend(warnings);
         }
-        let (mut findings, mut curves) = (labels.findings.clone(), labels.curves.clone());
         if let Some(levels) = &policy.card().levels {
             findings.warnings.extend(levels.promises.warnings(episodes.len()));
         }

@@ -1,24 +1,16 @@
-//! Leakage where it counts: labels against the luck that changed returns.
+//! Luck where states hardly ever come again: networks learn V and A.
 //!
-//! With V any guess at what is still to come, and A(s, a) the mean of the surprise δ = r + V(s') - V(s) after taking a in s, chance
-//! gave
-//!
-//! > B_t = δ_t - A(s_t, a_t)
-//!
-//! in step t: zero on average whoever acts, because what follows (s, a) is up to the world alone. The sum over an episode is its
-//! luck. Surprises are small where values are large: a network that predicts them errs by little, and little adds up. A label that says who acted, and no more, is the same whether chance was kind or not. What the first state and
-//! action explain of a label was there before chance had a say, and does not count.
-//!
-//! V and A of an episode are learned from others (two halves, each by the other).
+//! Surprises are small where values are large, so a network that predicts them errs by little. V and A of an episode are learned
+//! from others (two halves, each by the other). Then A is put right where it is measured: what of the rest is a linear function of the
+//! network's features there (least squares) is no luck.
 
 use burn::module::Module;
-use esper_data::{Moments, Seed};
+use burn::tensor::Tensor;
+use esper_data::Seed;
 use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, Normalization, RowsIn, squared_error};
 use rand::RngExt;
-use rand::seq::SliceRandom;
-use serde::{Deserialize, Serialize};
 
-use crate::condition::StartLevels;
+use super::least_squares::LeastSquares;
 use crate::error::Error;
 use crate::features::Scale;
 use crate::methods::Context;
@@ -26,126 +18,20 @@ use crate::policy::{column, floats};
 use crate::training::{Checkpointed, Learner, PartOf, Schedule, Trained, train};
 use crate::trajectories::{Clock, StepRows};
 
-/// What first labels tell about the luck of their episodes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LuckInLabels {
-    /// How much of episodes' luck labels explain, as a correlation: 0 is nothing, 1 is all of it.
-    pub correlation: f64,
-    /// The correlation that labels without any luck in them would show at most, with nineteen chances of twenty.
-    pub noise: f64,
-    /// The share of the variance of returns that is luck.
-    pub share: f64,
+/// The luck of some episodes, in their order.
+pub(super) fn of_episodes(
+    context: &Context<'_>,
+    episodes: &[usize],
+    steps: usize,
+) -> Result<Vec<f64>, Error> {
+    let (first, second) = episodes.split_at(episodes.len() / 2);
+    let of_second = Values::train(context, first, second, steps, 0)?.luck(context, second);
+    let of_first = Values::train(context, second, first, steps, 1)?.luck(context, first);
+    Ok([of_first, of_second].concat())
 }
 
-impl LuckInLabels {
-    /// Whether no luck was found in labels: within noise, within what is tolerated, or there is hardly any luck.
-    pub fn is_clean(&self, tolerance: f64) -> bool {
-        self.correlation <= tolerance.max(self.noise) || self.share < LEAST_SHARE
-    }
-}
-
-/// Less of returns than this is no luck but an error of the values.
-const LEAST_SHARE: f64 = 0.02;
-
-/// The luck of every episode.
-pub(crate) struct Luck {
-    /// By episode.
-    of_episodes: Vec<f64>,
-    share: f64,
-    /// What episodes have in common before chance has a say: like starts, the same first action.
-    groups: Vec<usize>,
-}
-
-/// The most episodes that are looked at: half of them is learned from, half is measured.
-const MOST_STEPS: usize = 400_000;
-
-/// Labels of a group are told apart by so many heights, if there are enough of them.
-const HEIGHTS: usize = 5;
-const ENOUGH: usize = 40;
-
-impl Luck {
-    /// Learns what every episode owes to luck.
-    pub(crate) fn of(context: &Context<'_>, steps: usize) -> Result<Self, Error> {
-        let data = context.data;
-        let seed = context.seed.named("luck");
-        let mut order: Vec<usize> = (0..data.episodes()).collect();
-        order.shuffle(&mut seed.rng());
-        let mut total = 0;
-        order.retain(|&episode| {
-            let within = total < MOST_STEPS;
-            total += data.length(episode);
-            within
-        });
-        let halves = order.split_at(order.len() / 2);
-        let mut of_episodes = vec![f64::NAN; data.episodes()];
-        for (half, (learned, measured)) in [halves, (halves.1, halves.0)].into_iter().enumerate() {
-            let values = Values::train(context, learned, measured, steps, half)?;
-            for part in measured.chunks(EPISODES_AT_ONCE) {
-                values.luck(context, part, &mut of_episodes);
-            }
-        }
-        let returns = order.iter().map(|&episode| data.episode_return(episode));
-        let known = order.iter().map(|&episode| of_episodes[episode]);
-        let variance = |moments: Moments| moments.population_std().powi(2);
-        let share = variance(Moments::of(known)) / variance(Moments::of(returns)).max(1e-300);
-        let groups = StartLevels::groups(context, seed.named("starts"));
-        Ok(Luck { of_episodes, share: share.min(1.0), groups })
-    }
-
-    /// Whether chance has a say in returns.
-    pub(crate) fn is_there(&self) -> bool {
-        self.share >= LEAST_SHARE
-    }
-
-    /// What first labels tell about it.
-    pub(crate) fn in_labels(&self, labels: &[f32], context: &Context<'_>) -> LuckInLabels {
-        let data = context.data;
-        let label = |episode: usize| labels[data.episode_steps(episode).start];
-        let mut members: Vec<Vec<usize>> =
-            vec![Vec::new(); self.groups.iter().max().map_or(0, |most| most + 1)];
-        let known = |episode: &usize| !self.of_episodes[*episode].is_nan();
-        (0..data.episodes()).filter(known).for_each(|it| members[self.groups[it]].push(it));
-        let all = members.iter().flatten().map(|&episode| f64::from(label(episode)));
-        // Labels that differ by a hair are the same.
-        let hair = 1e-3 * Moments::of(all.collect::<Vec<_>>().into_iter()).population_std();
-        let (mut explained, mut whole, mut chance, mut count) = (0.0, 0.0, 0.0, 0usize);
-        for group in &mut members {
-            if group.len() < ENOUGH {
-                continue;
-            }
-            group.sort_by(|&a, &b| label(a).total_cmp(&label(b)).then(a.cmp(&b)));
-            let luck = Moments::of(group.iter().map(|&episode| self.of_episodes[episode]));
-            let variance = luck.population_std().powi(2);
-            whole += variance * group.len() as f64;
-            count += group.len();
-            // Heights of about as many episodes each; equal labels stay together.
-            let size = (group.len() / HEIGHTS).max(ENOUGH);
-            let (mut start, mut heights) = (0, 0);
-            while start < group.len() {
-                let mut end = (start + size).min(group.len());
-                while end < group.len()
-                    && f64::from(label(group[end]) - label(group[end - 1])) <= hair
-                {
-                    end += 1;
-                }
-                let some = group[start..end].iter().map(|&episode| self.of_episodes[episode]);
-                let difference = Moments::of(some).mean - luck.mean;
-                explained += difference.powi(2) * (end - start) as f64;
-                (start, heights) = (end, heights + 1);
-            }
-            // By chance alone every height but one takes a share of the variance.
-            chance += (heights - 1) as f64 * variance;
-        }
-        if whole <= 0.0 {
-            return LuckInLabels { correlation: 0.0, noise: 0.0, share: self.share };
-        }
-        LuckInLabels {
-            correlation: ((explained - chance).max(0.0) / whole).sqrt(),
-            noise: 1.65 / (count as f64).sqrt(),
-            share: self.share,
-        }
-    }
-}
+/// Hidden width of A; V is rougher.
+const HIDDEN: usize = 128;
 
 /// V and A of some episodes.
 struct Values {
@@ -232,12 +118,34 @@ impl Values {
         sum / count.max(1) as f64
     }
 
-    /// Writes the luck of some episodes.
-    fn luck(&self, context: &Context<'_>, episodes: &[usize], luck: &mut [f64]) {
-        let mut by_chance = self.by_chance(context, episodes).into_iter();
-        for &episode in episodes {
-            luck[episode] = by_chance.by_ref().take(context.data.length(episode)).sum();
+    /// The luck of some episodes.
+    fn luck(&self, context: &Context<'_>, episodes: &[usize]) -> Vec<f64> {
+        let mut rest = LeastSquares::new(HIDDEN);
+        for part in episodes.chunks(EPISODES_AT_ONCE) {
+            rest.add(&self.features(context, part), &self.by_chance(context, part));
         }
+        let weights = rest.solve();
+        let mut luck = Vec::with_capacity(episodes.len());
+        for part in episodes.chunks(EPISODES_AT_ONCE) {
+            let features = self.features(context, part);
+            let foreseen = features.chunks_exact(HIDDEN).map(|row| weights.apply(row));
+            let by_chance = self.by_chance(context, part);
+            let mut left = by_chance.iter().zip(foreseen).map(|(all, foreseen)| all - foreseen);
+            luck.extend(
+                part.iter()
+                    .map(|&episode| left.by_ref().take(context.data.length(episode)).sum::<f64>()),
+            );
+        }
+        luck
+    }
+
+    /// What the last hidden layer of A makes of the steps of some episodes: `[steps, HIDDEN]`.
+    fn features(&self, context: &Context<'_>, episodes: &[usize]) -> Vec<f32> {
+        let rows = StepRows::of_episodes(context.data, episodes);
+        let of = |input: RowsIn| {
+            self.taken.features(&input, &mut Noise::new(0)).expect("it has hidden layers")
+        };
+        in_parts(context, self.clock, true, &rows, of)
     }
 }
 
@@ -276,15 +184,26 @@ fn predictions(
     with_action: bool,
     rows: &StepRows,
 ) -> Vec<f32> {
+    in_parts(context, clock, with_action, rows, |input| mlp.forward(input, &mut Noise::new(0)))
+}
+
+/// What is made of some steps, some of them at once.
+fn in_parts(
+    context: &Context<'_>,
+    clock: Clock,
+    with_action: bool,
+    rows: &StepRows,
+    of: impl Fn(RowsIn) -> Tensor<2>,
+) -> Vec<f32> {
     let all: Vec<usize> = (0..rows.steps.len()).collect();
-    let mut predicted = Vec::with_capacity(all.len());
+    let mut made = Vec::with_capacity(all.len());
     // Parts of about one size: a product of a handful of rows is summed up in another order.
     let parts = all.len().div_ceil(STEPS_AT_ONCE).max(1);
     for part in all.chunks(all.len().div_ceil(parts).max(1)) {
         let input = input(context, &rows.only(part), clock, with_action, context.device);
-        predicted.extend(floats(mlp.forward(input, &mut Noise::new(0))));
+        made.extend(floats(of(input)));
     }
-    predicted
+    made
 }
 
 /// What a network sees of some steps: state and time, with the action or without.
@@ -328,7 +247,7 @@ impl<'a> Regression<'a> {
         let interface = context.interface;
         let seen = if with_action { interface.width() } else { interface.observation.width() };
         let mlp = MlpConfig::new(seen + 1, 1)
-            .with_hidden(if with_action { 128 } else { 64 })
+            .with_hidden(if with_action { HIDDEN } else { HIDDEN / 2 })
             .with_normalization(Normalization::Layer)
             .init(&device, &mut seed.named("initialisation").rng());
         let mlp = Trained::new(mlp, &AdamWConfig::new(), 2e-3);
