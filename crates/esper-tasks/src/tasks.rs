@@ -38,7 +38,7 @@ pub fn find_task(name: &str) -> Result<&'static Task, TaskError> {
     let unknown = || TaskError::Unknown {
         asked: stem.to_owned(),
         known: listed(tasks().iter().map(Task::name))
-            + ", mdp-SEED, points-SEED, hidden-SEED, long-SEED",
+            + ", mdp-SEED, points-SEED, hidden-SEED, hidden-points-SEED, long-SEED",
     };
     let listed = tasks().iter().find(named);
     let mut task = match listed {

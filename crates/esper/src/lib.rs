@@ -60,6 +60,7 @@ mod registry;
 pub mod run;
 pub mod serving;
 pub mod settings;
+mod surprises;
 pub mod training;
 mod trajectories;
 mod transitions;

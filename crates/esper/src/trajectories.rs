@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::actions::{ActionHead, Taken};
 use crate::agent::check_places;
 use crate::error::Error;
-use crate::features::{Column, Encoding, encode};
+use crate::features::{Column, Encoding, Scale, encode};
 
 /// How observations and actions of a data set enter networks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,6 +93,41 @@ impl Interface {
         data.with_actions(&rows.steps, |actions, steps| {
             self.states_with(data, &rows.observations, (actions, steps), device)
         })
+    }
+
+    /// What came before steps: the observation, the action, whether there was any, and the reward, scaled.
+    pub(crate) fn past(
+        &self,
+        data: &Dataset,
+        rows: &StepRows,
+        rewards: Scale,
+        device: &Device,
+    ) -> RowsIn {
+        // Where nothing did, anything will do, if it is always the same.
+        let (any_step, any_observation) =
+            (data.episode_steps(0).start, data.episode_observations(0).start);
+        let before = |all: &[usize], any: usize| -> Vec<usize> {
+            let each = all.iter().zip(&rows.times);
+            each.map(|(&row, &time)| if time > 0 { row - 1 } else { any }).collect()
+        };
+        let before = StepRows {
+            steps: before(&rows.steps, any_step),
+            observations: before(&rows.observations, any_observation),
+            times: Vec::new(),
+        };
+        let mut numbers = Vec::with_capacity(2 * rows.times.len());
+        for (&step, &time) in before.steps.iter().zip(&rows.times) {
+            let was = if time > 0 { 1.0 } else { 0.0 };
+            numbers.extend([was, was * rewards.apply(f64::from(data.rewards()[step]))]);
+        }
+        let numbers = TensorData::new(numbers, [rows.times.len(), 2]);
+        let numbers = Tensor::from_data(numbers, device);
+        self.states_and_actions(data, &before, device).with(numbers)
+    }
+
+    /// The number of features of what came before.
+    pub(crate) fn past_width(&self) -> usize {
+        self.width() + 2
     }
 
     /// Observations with any actions.

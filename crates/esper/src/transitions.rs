@@ -89,7 +89,7 @@ impl Transitions {
             at.iter().map(|&row| taken.category(row) as u32).collect::<Vec<u32>>()
         });
         let reward = rows.iter().map(|&row| f64::from(data.rewards()[row])).collect();
-        Some(Transitions {
+        let log = Transitions {
             first: firsts,
             time,
             state,
@@ -100,8 +100,8 @@ impl Transitions {
             actions: actions as usize,
             horizon,
             hides: false,
-        })
-        .map(Transitions::with_past)
+        };
+        Some(log.with_past())
     }
 
     /// The same with what came before in states, one step after the other, while what follows depends on it and states still come
@@ -125,9 +125,9 @@ impl Transitions {
         let mut past = Vec::with_capacity(self.state.len() + self.episodes());
         for steps in self.first.windows(2) {
             past.push(0);
-            for row in steps[0]..steps[1] {
+            for (row, &kind) in (steps[0]..steps[1]).zip(&kinds[steps[0]..]) {
                 let new = numbers.len() as u32 + 1;
-                past.push(*numbers.entry((self.pair(row), kinds[row])).or_insert(new));
+                past.push(*numbers.entry((self.pair(row), kind)).or_insert(new));
             }
         }
         past

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use clap::builder::PossibleValuesParser;
 use esper::Registry;
 use esper::condition::Condition;
 use esper_eval::{Contender, Proof, Proven, Tried, Verdict};
 use esper_report::{PAGE, proof_page};
-use esper_tasks::proving;
+use esper_tasks::proving::{self, Family};
 
 use super::parse::{parse_episodes, parse_steps};
 use crate::output::{Failure, Output, Paint, failure, report_failure, table};
@@ -28,10 +29,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "S", default_value_t = 1000)]
     seed: u64,
 
-    /// Random worlds of which family: `mdp` (states are numbers that come again), `points` (the same worlds seen as points of real
-    /// numbers, which never come again), `hidden` (the same, but several states look alike), `long` (more than a hundred steps, seen as
-    /// points)
-    #[arg(long, value_name = "FAMILY", default_value = "mdp", value_parser = ["mdp", "points", "hidden", "long"])]
+    /// Random worlds of which family: of `mdp` states are numbers that come again; `points` are the same worlds seen as points of
+    /// real numbers, which never come again; in `hidden` and `hidden-points` several states look alike; `long` are worlds of more than
+    /// a hundred steps, seen as points
+    #[arg(long, value_name = "FAMILY", default_value = "mdp", value_parser = PossibleValuesParser::new(Family::ALL.map(Family::name)))]
     family: String,
 
     /// A world by its name, as in mdp-17 or queue; `named` for all that a person recognises; repeat for more

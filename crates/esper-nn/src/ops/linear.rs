@@ -52,6 +52,18 @@ impl RowsIn {
         sparse + self.dense.as_ref().map_or(0, |dense| dense.dims()[1])
     }
 
+    /// The same rows with those of another after them, column by column.
+    pub fn beside(self, other: RowsIn) -> Self {
+        let rows = match &other.sparse {
+            Some(sparse) => self.with_ones(sparse),
+            None => self,
+        };
+        match other.dense {
+            Some(dense) => rows.with(dense),
+            None => rows,
+        }
+    }
+
     /// The same rows with more columns at their end.
     pub fn with(self, columns: Tensor<2>) -> Self {
         assert_eq!(self.rows(), columns.dims()[0], "as many rows as there are");

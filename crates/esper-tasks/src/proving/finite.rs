@@ -36,14 +36,12 @@ pub struct FiniteWorld {
 }
 
 /// How states are seen.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Seen {
-    /// As their numbers.
-    Numbers,
-    /// As points.
-    Points(Points),
-    /// As numbers that several states share.
-    Shared(Vec<u8>),
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    /// By state the number that it is seen as, which several may share; nothing where it is the state's own.
+    pub(super) numbers: Vec<u8>,
+    /// By that number a point that is seen in its place.
+    pub(super) points: Option<Points>,
 }
 
 /// Something that can follow an action.
@@ -77,22 +75,19 @@ impl FiniteWorld {
 
     /// The state that an observation shows; of those that share it, the first.
     fn state(&self, seen: CellsRef<'_>, row: usize) -> usize {
-        match &self.seen {
-            Seen::Numbers => seen.category(row),
-            Seen::Points(points) => points.nearest(seen, row),
-            Seen::Shared(shown) => {
-                let is_it = |&number: &u8| usize::from(number) == seen.category(row);
-                shown.iter().position(is_it).unwrap_or(0)
-            }
+        let number = match &self.seen.points {
+            None => seen.category(row),
+            Some(points) => points.nearest(seen, row),
+        };
+        match self.seen.numbers.is_empty() {
+            true => number,
+            false => (0..self.states).find(|&it| self.shown(it) == number).unwrap_or(0),
         }
     }
 
-    /// What a state is seen as, where that is a number.
-    fn shown(&self, state: usize) -> u8 {
-        match &self.seen {
-            Seen::Shared(shown) => shown[state],
-            Seen::Numbers | Seen::Points(_) => state as u8,
-        }
+    /// The number that a state is seen as.
+    pub(super) fn shown(&self, state: usize) -> usize {
+        self.seen.numbers.get(state).map_or(state, |&number| usize::from(number))
     }
 
     /// Makes a table of `[states, actions]` one that whoever sees states can know: the mean over those that look the same.
@@ -170,7 +165,7 @@ impl FiniteWorld {
     /// What chance gave in every episode of a log of the behaviours. `None` where an episode does not say whose it is, or states
     /// are not known.
     pub fn luck(&self, data: &Dataset) -> Option<Vec<f64>> {
-        if matches!(self.seen, Seen::Shared(_)) {
+        if !self.seen.numbers.is_empty() {
             return None;
         }
         let of_behaviour = |name: &String| {
@@ -219,9 +214,9 @@ impl FiniteWorld {
         let own = world.clone();
         let make = move || -> Result<Box<dyn World>, WorldError> {
             let env = FiniteEnv::new(own.clone());
-            Ok(match &own.seen {
-                Seen::Points(points) => Box::new(PointsEnv::new(env, points.clone())),
-                Seen::Numbers | Seen::Shared(_) => Box::new(env),
+            Ok(match &own.seen.points {
+                Some(points) => Box::new(PointsEnv::new(env, points.clone())),
+                None => Box::new(env),
             })
         };
         let mut task = Task::new(name, make)
@@ -278,9 +273,9 @@ impl FiniteEnv {
         FiniteEnv { world, state: 0, time: 0, rng: Seed::new(0).rng() }
     }
 
-    /// Where it is.
-    pub(super) fn state(&self) -> usize {
-        self.state
+    /// The number that is seen.
+    pub(super) fn seen(&self) -> u8 {
+        self.world.shown(self.state) as u8
     }
 }
 
@@ -300,7 +295,7 @@ impl Env for FiniteEnv {
         self.rng = Seed::new(seed).rng();
         self.state = draw_weighted(&self.world.starts, &mut self.rng);
         self.time = 0;
-        observation[0] = self.world.shown(self.state);
+        observation[0] = self.seen();
     }
 
     fn step(&mut self, action: u8, observation: &mut [u8]) -> Step {
@@ -310,7 +305,7 @@ impl Env for FiniteEnv {
         let noise: f64 = self.rng.sample(StandardNormal);
         self.state = outcome.next;
         self.time += 1;
-        observation[0] = self.world.shown(self.state);
+        observation[0] = self.seen();
         Step {
             reward: (outcome.reward + self.world.noise * noise) as f32,
             terminated: outcome.ends,
@@ -342,7 +337,7 @@ mod tests {
                 ("patient".to_owned(), vec![1.0, 0.0]),
                 ("undecided".to_owned(), vec![0.5, 0.5]),
             ],
-            seen: Seen::Numbers,
+            seen: Seen::default(),
             steps: STEPS,
         }
     }

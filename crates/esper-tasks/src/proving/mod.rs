@@ -3,8 +3,8 @@
 //! `mdp-17` is the finite world that follows from seed 17: few states, chance in what follows, some of it kind and some of it not,
 //! starts that are drawn or fixed, rewards at the end or on the way, and behaviours of several qualities. It is solved exactly by
 //! dynamic programming: [`truth`] says what every behaviour is worth from every start, what the best of them would get, and
-//! what the optimum is. `points-17` is the same world seen as points of real numbers, which never come again, `hidden-17` the same
-//! where several states look alike, and `long-17` one of more than a hundred steps. Beside them are a few that a person recognises: `windy-grid`, `queue`, `treatment`, and
+//! what the optimum is. `points-17` is the same world seen as points of real numbers, which never come again, `hidden-17` and
+//! `hidden-points-17` are the same where several states look alike, and `long-17` one of more than a hundred steps. Beside them are a few that a person recognises: `windy-grid`, `queue`, `treatment`, and
 //! `drift`, with real-valued observations and actions.
 //!
 //! ```
@@ -99,7 +99,7 @@ fn finite(name: &str) -> Option<FiniteWorld> {
 
 /// The random world of a name like `mdp-17`.
 fn random(name: &str) -> Option<FiniteWorld> {
-    let (family, digits) = name.split_once('-')?;
+    let (family, digits) = name.rsplit_once('-')?;
     let family = Family::ALL.into_iter().find(|known| known.name() == family)?;
     // One name for one world.
     let seed: u64 = digits.parse().ok()?;

@@ -80,7 +80,7 @@ fn windy_grid() -> FiniteWorld {
         outcomes,
         noise: 0.0,
         behaviours: Vec::new(),
-        seen: Seen::Numbers,
+        seen: Seen::default(),
         steps: STEPS,
     };
     world.behaviours = usual(&world, 0.3);
@@ -123,7 +123,7 @@ fn queue() -> FiniteWorld {
         outcomes,
         noise: 0.0,
         behaviours: Vec::new(),
-        seen: Seen::Numbers,
+        seen: Seen::default(),
         steps: STEPS,
     };
     world.behaviours = usual(&world, 0.1);
@@ -170,7 +170,7 @@ fn treatment() -> FiniteWorld {
         outcomes,
         noise: 0.0,
         behaviours: Vec::new(),
-        seen: Seen::Numbers,
+        seen: Seen::default(),
         steps: STEPS,
     };
     world.behaviours = usual(&world, 0.05);

@@ -13,18 +13,18 @@ use crate::world::Step;
 /// Numbers of a point.
 const NUMBERS: usize = 4;
 
-/// Points of different states are at least so far apart,
+/// Points of different numbers are at least so far apart,
 const APART: f32 = 0.5;
 
-/// and seen with normal noise of this deviation in every number: once in three million times nearer to another state's.
+/// and seen with normal noise of this deviation in every number: once in three million times nearer to another's.
 const BLUR: f32 = 0.05;
 
-/// Where every state is seen.
+/// Where every number is seen.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Points(Arc<Vec<[f32; NUMBERS]>>);
 
 impl Points {
-    /// Draws a point for each of some states, from -1 to 1 in every number.
+    /// Draws a point for each of some numbers, from -1 to 1 in every number.
     pub(super) fn draw(states: usize, rng: &mut Rng) -> Self {
         let mut points: Vec<[f32; NUMBERS]> = Vec::with_capacity(states);
         while points.len() < states {
@@ -36,7 +36,7 @@ impl Points {
         Points(Arc::new(points))
     }
 
-    /// The state whose point is nearest to an observation.
+    /// The number whose point is nearest to an observation.
     pub(super) fn nearest(&self, seen: CellsRef<'_>, row: usize) -> usize {
         let mut at = [0.0; NUMBERS];
         at.iter_mut().enumerate().for_each(|(of, it)| *it = seen.number(row * NUMBERS + of));
@@ -64,7 +64,9 @@ impl PointsEnv {
     }
 
     fn show(&mut self, observation: &mut [f32]) {
-        for (cell, number) in observation.iter_mut().zip(self.points.0[self.world.state()]) {
+        for (cell, number) in
+            observation.iter_mut().zip(self.points.0[usize::from(self.world.seen())])
+        {
             *cell = number + BLUR * self.rng.sample::<f32, _>(StandardNormal);
         }
     }

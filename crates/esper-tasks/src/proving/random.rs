@@ -19,11 +19,14 @@ pub enum Family {
     Long,
     /// The worlds of `mdp-17`, but several states look the same, to behaviours as well (a partially observed world): `hidden-17`.
     Hidden,
+    /// The same, seen as points: `hidden-points-17`.
+    HiddenPoints,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Family; 4] = [Family::Mdp, Family::Points, Family::Long, Family::Hidden];
+    pub const ALL: [Family; 5] =
+        [Family::Mdp, Family::Points, Family::Hidden, Family::HiddenPoints, Family::Long];
 
     /// What stands before the seed in the names of its worlds.
     pub fn name(self) -> &'static str {
@@ -32,6 +35,7 @@ impl Family {
             Family::Points => "points",
             Family::Long => "long",
             Family::Hidden => "hidden",
+            Family::HiddenPoints => "hidden-points",
         }
     }
 }
@@ -81,8 +85,8 @@ impl Plan {
 pub fn random_world(family: Family, seed: u64) -> FiniteWorld {
     let seed = Seed::new(seed);
     let mut rng = match family {
-        Family::Mdp | Family::Points | Family::Hidden => seed.named("proving").rng(),
         Family::Long => seed.named("long").rng(),
+        _ => seed.named("proving").rng(),
     };
     let plan = Plan::draw(&mut rng);
     let actions = rng.random_range(2..=4);
@@ -91,12 +95,14 @@ pub fn random_world(family: Family, seed: u64) -> FiniteWorld {
         (_, true) => layers(&plan, actions, &mut rng),
         (_, false) => loops(&plan, actions, &mut rng),
     };
+    let mut looks = seed.named("points").rng();
+    if matches!(family, Family::Hidden | Family::HiddenPoints) {
+        world.seen.numbers = shared(world.states, &mut looks);
+    }
+    if matches!(family, Family::Points | Family::HiddenPoints | Family::Long) {
+        world.seen.points = Some(Points::draw(world.states, &mut looks));
+    }
     if family != Family::Mdp {
-        let mut rng = seed.named("points").rng();
-        world.seen = match family {
-            Family::Hidden => Seen::Shared(shared(world.states, &mut rng)),
-            _ => Seen::Points(Points::draw(world.states, &mut rng)),
-        };
         world.kind = format!("{}-{}", family.name(), world.kind);
     }
     // Behaviours that are hardly worth different things tell nothing about promises.
@@ -198,7 +204,7 @@ fn world(
         outcomes,
         noise: if plan.noise { 0.5 } else { 0.0 },
         behaviours: Vec::new(),
-        seen: Seen::Numbers,
+        seen: Seen::default(),
         steps: STEPS,
     }
 }

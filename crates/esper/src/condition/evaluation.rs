@@ -3,9 +3,9 @@
 //! > Q(s_t, a_t, t, u) ← r_t + E_{a ~ π(· | s_{t+1}, t + 1, u)} Q(s_{t+1}, a, t + 1, u)
 //!
 //! One network knows all levels u, and as one more the behaviour that was logged, whose next action is the logged one. That one's
-//! worth is also known for sure, as the mean of returns; by what it is wrong there, everything is put right. Several networks
-//! each learn from a bootstrap sample of the episodes: their mean is the estimate, and how far they are apart the
-//! interval.
+//! worth is also known for sure, as the mean of returns; by what it is wrong there, everything is put right. Where what follows
+//! depends on what came before, beside the state, networks see the step before, too. Several networks each learn from a bootstrap
+//! sample of the episodes: their mean is the estimate, and how far they are apart the interval.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor, TensorData};
@@ -24,8 +24,10 @@ use super::levels::Starts;
 use super::promises::LEVELS;
 use crate::actions::softmax;
 use crate::error::Error;
+use crate::features::Scale;
 use crate::methods::Context;
 use crate::policy::{Policy, column, floats};
+use crate::surprises::{depend_on_past, rewards_of};
 use crate::training::{Checkpointed, Learner, PartOf, Schedule, Trained, train};
 use crate::trajectories::{Clock, StepRows};
 use crate::transitions::Transitions;
@@ -67,6 +69,9 @@ const LONGEST: usize = 100;
 
 /// The most steps that are looked at.
 const MOST_STEPS: usize = 200_000;
+
+/// Trainings that tell whether what came before matters.
+const TESTS: usize = 3;
 
 /// How far the target moves towards the values in a step.
 const TOWARDS: f64 = 0.02;
@@ -120,7 +125,7 @@ impl<'a> Evaluated<'a> {
                 let counted = Counted::new(transitions, &log);
                 Ok(Some(counted.evaluate(&log, context, chooses, seed)))
             }
-            None => learned(&log, context, &config, seed).map(Some),
+            None => learned(&log, context, &config, &episodes, seed).map(Some),
         }
     }
 
@@ -152,27 +157,31 @@ fn learned<'a>(
     log: &Log,
     context: &Context<'a>,
     config: &PromiseConfig,
+    episodes: &[usize],
     seed: Seed,
 ) -> Result<Evaluated<'a>, Error> {
+    let part = |part: usize| PartOf {
+        monitor: context.monitor,
+        phase: "promise",
+        part,
+        parts: TESTS + config.models,
+    };
+    let hides = depend_on_past(context, episodes, seed.named("past"), &part)?;
+    let past = hides.then(|| rewards_of(context));
     let starts = log.starts(context);
     let mut evaluated = Evaluated {
         counts: vec![1.0; starts.len()],
         values: vec![vec![0.0; starts.len()]; LEVELS.len()],
         samples: vec![Vec::new(); LEVELS.len()],
         starts,
-        hides: false,
+        hides,
     };
     for model in 0..config.models {
         let seed = seed.indexed(model as u64);
         let counts = log.bootstrap(seed);
-        let mut learner = Evaluation::new(log, context, config, &counts, seed);
+        let mut learner = Evaluation::new((log, past), context, config, &counts, seed);
         let schedule = learner.schedule();
-        let part = PartOf {
-            monitor: context.monitor,
-            phase: "promise",
-            part: model,
-            parts: config.models,
-        };
+        let part = part(TESTS + model);
         train(&mut learner, &part.name(), schedule, &part)?;
         let values = learner.of_starts();
         // What it is wrong by where the truth is known.
@@ -287,6 +296,8 @@ impl Log {
 /// Values that are learning: `Q(s, ·, t, u)` of a choice, `Q(s, a, t, u)` otherwise.
 struct Evaluation<'a> {
     log: &'a Log,
+    /// The scale of rewards, where networks see what came before.
+    past: Option<Scale>,
     context: &'a Context<'a>,
     config: &'a PromiseConfig,
     /// Rows of the bootstrap sample.
@@ -302,7 +313,7 @@ struct Evaluation<'a> {
 
 impl<'a> Evaluation<'a> {
     fn new(
-        log: &'a Log,
+        (log, past): (&'a Log, Option<Scale>),
         context: &'a Context<'a>,
         config: &'a PromiseConfig,
         counts: &[u32],
@@ -314,6 +325,7 @@ impl<'a> Evaluation<'a> {
             true => (interface.observation.width(), log.outputs),
             false => (interface.width(), 1),
         };
+        let inputs = inputs + past.map_or(0, |_| interface.past_width());
         let values = MlpConfig::new(inputs + 1 + LEVELS.len() + 1, outputs)
             .with_hidden(config.hidden)
             .with_normalization(Normalization::Layer)
@@ -328,6 +340,7 @@ impl<'a> Evaluation<'a> {
         let deviation = Moments::of(returns).population_std() as f32;
         Evaluation {
             log,
+            past,
             context,
             config,
             drawn,
@@ -375,6 +388,10 @@ impl<'a> Evaluation<'a> {
                 let every: Vec<usize> = (0..levels.len()).collect();
                 interface.states_with(data, &rows.observations, (actions.view(), &every), device)
             }
+        };
+        let states = match self.past {
+            Some(rewards) => states.beside(interface.past(data, rows, rewards, device)),
+            None => states,
         };
         states.with_ones(&told).with(self.clock.column(&rows.times, device))
     }

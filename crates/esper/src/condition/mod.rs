@@ -143,8 +143,8 @@ impl Levels {
 }
 
 /// Said where promises are of a world that is not all observed.
-const HIDES: &str = "what follows an action depends on more than is observed (on what came before it, too): promises may be off by much; \
-     observe what is missing, or what came before, as columns of their own";
+const HIDES: &str = "what follows an action depends on more than is observed: on what came before it, of which the latest alone is taken \
+     into account, so that promises may be off; observe what is missing, or what came before, as columns of their own";
 
 /// What a policy is told at every step of the data: something from `low` to `high`, where a draw within spreads ties evenly.
 pub struct Conditioned {

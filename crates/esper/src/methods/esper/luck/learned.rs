@@ -4,18 +4,14 @@
 //! from others (two halves, each by the other). Then A is put right where it is measured: what of the rest is a linear function of the
 //! network's features there (least squares) is no luck.
 
-use burn::module::Module;
-use burn::tensor::Tensor;
-use esper_data::Seed;
-use esper_nn::{AdamWConfig, Device, Mlp, MlpConfig, Noise, Normalization, RowsIn, squared_error};
-use rand::RngExt;
+use esper_nn::{Mlp, Noise, RowsIn};
 
 use super::least_squares::LeastSquares;
 use crate::error::Error;
 use crate::features::Scale;
 use crate::methods::Context;
-use crate::policy::{column, floats};
-use crate::training::{Checkpointed, Learner, PartOf, Schedule, Trained, train};
+use crate::surprises::{HIDDEN, Sees, StepRegression, in_parts, predictions, surprises_in};
+use crate::training::{PartOf, Schedule, train};
 use crate::trajectories::{Clock, StepRows};
 
 /// The luck of some episodes, in their order.
@@ -30,8 +26,8 @@ pub(super) fn of_episodes(
     Ok([of_first, of_second].concat())
 }
 
-/// Hidden width of A; V is rougher.
-const HIDDEN: usize = 128;
+/// Episodes that are looked at together.
+const EPISODES_AT_ONCE: usize = 200;
 
 /// V and A of some episodes.
 struct Values {
@@ -72,9 +68,10 @@ impl Values {
         };
         let observed = |step: usize| scale.apply(f64::from(returns[step]));
         let targets: Vec<f32> = rows.steps.iter().map(|&step| observed(step)).collect();
-        let mut ahead = Regression::new(context, &rows, targets, clock, false, seed.named("v"));
+        let mut ahead =
+            StepRegression::new(context, &rows, targets, clock, Sees::State, seed.named("v"));
         train(&mut ahead, &part(0).name(), rough, &part(0))?;
-        let ahead = ahead.mlp.into_module().valid();
+        let ahead = ahead.into_network();
         let mut surprises = Vec::with_capacity(rows.steps.len());
         for part in episodes.chunks(EPISODES_AT_ONCE) {
             let rows = StepRows::of_episodes(context.data, part);
@@ -85,11 +82,11 @@ impl Values {
         let mut best: Option<(f64, Values)> = None;
         for (at, times) in times.into_iter().enumerate() {
             let (targets, seed) = (targets.clone(), seed.named(["a", "longer"][at]));
-            let mut taken = Regression::new(context, &rows, targets, clock, true, seed);
+            let mut taken = StepRegression::new(context, &rows, targets, clock, Sees::Action, seed);
             let schedule = Schedule { steps: steps * times, decay: true };
             let part = part(1 + at);
             train(&mut taken, &part.name(), schedule, &part)?;
-            let (ahead, taken) = (ahead.clone(), taken.mlp.into_module().valid());
+            let (ahead, taken) = (ahead.clone(), taken.into_network());
             let values = Values { ahead, taken, scale, surprise, clock };
             let error = values.squared_error(context, others);
             if best.as_ref().is_none_or(|(least, _)| error < *least) {
@@ -102,7 +99,7 @@ impl Values {
     /// What chance gave in every step of some episodes, and what else A does not foresee.
     fn by_chance(&self, context: &Context<'_>, episodes: &[usize]) -> Vec<f64> {
         let rows = StepRows::of_episodes(context.data, episodes);
-        let taken = predictions(context, &self.taken, self.clock, true, &rows);
+        let taken = predictions(context, &self.taken, self.clock, Sees::Action, &rows);
         let surprises = surprises_in(context, &self.ahead, self.scale, self.clock, &rows);
         surprises.iter().zip(taken).map(|(it, taken)| it - self.surprise.undo(taken)).collect()
     }
@@ -145,131 +142,6 @@ impl Values {
         let of = |input: RowsIn| {
             self.taken.features(&input, &mut Noise::new(0)).expect("it has hidden layers")
         };
-        in_parts(context, self.clock, true, &rows, of)
-    }
-}
-
-/// For every step of some whole episodes by how much its reward and what is still to come after it exceed what was still to come
-/// before. Nothing comes after the last, which ends an episode or cuts it.
-fn surprises_in(
-    context: &Context<'_>,
-    ahead: &Mlp,
-    scale: Scale,
-    clock: Clock,
-    rows: &StepRows,
-) -> Vec<f64> {
-    let worth = predictions(context, ahead, clock, false, rows);
-    let surprise = |at: usize| {
-        let after = match rows.times.get(at + 1) {
-            Some(&time) if time > 0 => context.discount * scale.undo(worth[at + 1]),
-            _ => 0.0,
-        };
-        let reward = f64::from(context.data.rewards()[rows.steps[at]]);
-        reward + after - scale.undo(worth[at])
-    };
-    (0..worth.len()).map(surprise).collect()
-}
-
-/// Episodes that are looked at together.
-const EPISODES_AT_ONCE: usize = 200;
-
-/// Steps that go through a network at once.
-const STEPS_AT_ONCE: usize = 1 << 16;
-
-/// What a network says of some steps.
-fn predictions(
-    context: &Context<'_>,
-    mlp: &Mlp,
-    clock: Clock,
-    with_action: bool,
-    rows: &StepRows,
-) -> Vec<f32> {
-    in_parts(context, clock, with_action, rows, |input| mlp.forward(input, &mut Noise::new(0)))
-}
-
-/// What is made of some steps, some of them at once.
-fn in_parts(
-    context: &Context<'_>,
-    clock: Clock,
-    with_action: bool,
-    rows: &StepRows,
-    of: impl Fn(RowsIn) -> Tensor<2>,
-) -> Vec<f32> {
-    let all: Vec<usize> = (0..rows.steps.len()).collect();
-    let mut made = Vec::with_capacity(all.len());
-    // Parts of about one size: a product of a handful of rows is summed up in another order.
-    let parts = all.len().div_ceil(STEPS_AT_ONCE).max(1);
-    for part in all.chunks(all.len().div_ceil(parts).max(1)) {
-        let input = input(context, &rows.only(part), clock, with_action, context.device);
-        made.extend(floats(of(input)));
-    }
-    made
-}
-
-/// What a network sees of some steps: state and time, with the action or without.
-fn input(
-    context: &Context<'_>,
-    rows: &StepRows,
-    clock: Clock,
-    with_action: bool,
-    device: &Device,
-) -> RowsIn {
-    let Context { data, interface, .. } = *context;
-    let seen = match with_action {
-        true => interface.states_and_actions(data, rows, device),
-        false => interface.states(data, &rows.observations, device),
-    };
-    seen.with(clock.column(&rows.times, device))
-}
-
-/// A number for every step, learned.
-struct Regression<'a> {
-    context: &'a Context<'a>,
-    rows: &'a StepRows,
-    targets: Vec<f32>,
-    clock: Clock,
-    with_action: bool,
-    device: Device,
-    seed: Seed,
-    mlp: Trained<Mlp>,
-}
-
-impl<'a> Regression<'a> {
-    fn new(
-        context: &'a Context<'a>,
-        rows: &'a StepRows,
-        targets: Vec<f32>,
-        clock: Clock,
-        with_action: bool,
-        seed: Seed,
-    ) -> Self {
-        let device = context.device.clone().autodiff();
-        let interface = context.interface;
-        let seen = if with_action { interface.width() } else { interface.observation.width() };
-        let mlp = MlpConfig::new(seen + 1, 1)
-            .with_hidden(if with_action { HIDDEN } else { HIDDEN / 2 })
-            .with_normalization(Normalization::Layer)
-            .init(&device, &mut seed.named("initialisation").rng());
-        let mlp = Trained::new(mlp, &AdamWConfig::new(), 2e-3);
-        Regression { context, rows, targets, clock, with_action, device, seed, mlp }
-    }
-}
-
-impl Learner for Regression<'_> {
-    fn learn(&mut self, step: usize, pace: f64) -> Vec<(&'static str, f64)> {
-        let mut rng = self.seed.indexed(step as u64).rng();
-        let at: Vec<usize> = (0..512).map(|_| rng.random_range(0..self.targets.len())).collect();
-        let rows = self.rows.only(&at);
-        let targets = column(at.iter().map(|&at| self.targets[at]).collect(), &self.device);
-        let input = input(self.context, &rows, self.clock, self.with_action, &self.device);
-        let predicted = self.mlp.module().forward(input, &mut Noise::new(0));
-        let loss = squared_error(predicted, targets, None);
-        let measured = f64::from(loss.clone().into_scalar::<f32>());
-        self.mlp.step(pace, &mut loss.backward());
-        vec![("value_loss", measured)]
-    }
-
-    fn checkpointed(&mut self) -> Vec<&mut dyn Checkpointed> {
-        vec![&mut self.mlp]
+        in_parts(context, self.clock, Sees::Action, &rows, of)
     }
 }
