@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::folder::Record;
+use super::manifest::Record;
 
 /// An event file that is written to.
 #[derive(Debug)]

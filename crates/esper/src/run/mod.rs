@@ -19,6 +19,7 @@ mod checkpoint;
 mod events;
 mod folder;
 mod labelled;
+mod manifest;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,8 +29,9 @@ use esper_data::{Dataset, Seed};
 use esper_nn::{Device, default_device};
 
 pub use events::EventFile;
-pub use folder::{DataId, Manifest, Record, RunFolder, Summary};
+pub use folder::RunFolder;
 pub use labelled::{BehaviourLabels, ClusterUse, Histogram, Labelled, TimeLabel};
+pub use manifest::{DataId, Manifest, Record, Summary};
 
 use crate::Registry;
 use crate::error::Error;
