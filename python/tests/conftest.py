@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,10 @@ import pytest
 
 import esper
 from esper._progress import Listener
+
+# Whoever starts the tests in the background of a shell has them ignore Ctrl-C, and all that they start with them. Before any of
+# that is started.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: A training that takes a moment.
 TINY = {"cluster.steps": 60, "returns.steps": 60, "mlp.steps": 150, "mlp.hidden": 32, "promise.steps": 60}
@@ -31,11 +34,8 @@ class CtrlC(Listener):
 
 
 @pytest.fixture
-def ctrl_c() -> Iterator[CtrlC]:
-    # Whoever starts the tests in the background may have told them to ignore it.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield CtrlC()
-    signal.signal(signal.SIGINT, before)
+def ctrl_c() -> CtrlC:
+    return CtrlC()
 
 
 @pytest.fixture(scope="session")

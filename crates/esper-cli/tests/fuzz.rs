@@ -1,8 +1,9 @@
 //! Every reader on many damaged inputs, seeded: what is damaged is refused, and nothing panics. The same readers can be given to
 //! libFuzzer: see `fuzz/README.md`.
 //!
-//! `ESPER_FUZZ_SECONDS` says how long in all (40 where nothing is said), `ESPER_FUZZ_SEED` with which seed, `ESPER_FUZZ_ONLY` which
-//! readers, by their names. An input that makes a panic is kept as `fuzz-READER-….bin` in the folder for temporary files.
+//! `ESPER_FUZZ_SECONDS` says how long in all (where nothing is said, 20,000 inputs of each reader, for at most 40 seconds in all),
+//! `ESPER_FUZZ_SEED` with which seed, `ESPER_FUZZ_ONLY` which readers, by their names. An input that makes a panic is kept as
+//! `fuzz-READER-….bin` in the folder for temporary files.
 
 #[path = "../../../fuzz/src/mutate.rs"]
 mod mutate;
@@ -17,6 +18,9 @@ use esper_data::Seed;
 /// What may take longest: a minute on a busy machine is no answer to a damaged file.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// How many inputs of a reader are tried where nothing is said: on every machine that is fast enough the same ones.
+const INPUTS: usize = 20_000;
+
 fn asked<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
@@ -24,6 +28,7 @@ fn asked<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
 #[test]
 fn damaged_inputs_are_refused() {
     let seconds: u64 = asked("ESPER_FUZZ_SECONDS", 40);
+    let inputs = std::env::var_os("ESPER_FUZZ_SECONDS").map_or(INPUTS, |_| usize::MAX);
     let seed: u64 = asked("ESPER_FUZZ_SEED", 0);
     let only: String = asked("ESPER_FUZZ_ONLY", String::new());
     let wanted: Vec<&readers::Reader> = match only.is_empty() {
@@ -41,7 +46,7 @@ fn damaged_inputs_are_refused() {
         let mut rng = Seed::new(seed).named("fuzz").named(reader.name).rng();
         let (begun, mut tried, mut slowest) = (Instant::now(), 0usize, Duration::ZERO);
         let mut accepted = 0usize;
-        while begun.elapsed() < share {
+        while tried < inputs && begun.elapsed() < share {
             let input = mutate::mutated(&seeds, &mut rng);
             let started = Instant::now();
             let read = catch_unwind(AssertUnwindSafe(|| (reader.read)(&input)));

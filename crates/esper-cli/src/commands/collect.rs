@@ -76,10 +76,11 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let default_path = || PathBuf::from(format!("{}.parquet", task.name()));
     let path = arguments.out.clone().unwrap_or_else(default_path);
     let (metadata, behaviours) = (collection.metadata(), collection.behaviours());
+    // Before there is a file that Ctrl-C would leave behind.
+    catch_interrupts();
     let mut writer = DatasetWriter::create(&path, metadata, &behaviours, arguments.force)
         .map_err(Failure::writing)?;
 
-    catch_interrupts();
     let started = Instant::now();
     let (mut tally, mut suspicions) = (Tally::default(), Suspicions::default());
     let progress =

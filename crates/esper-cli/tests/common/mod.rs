@@ -1,9 +1,11 @@
 //! What tests of the program share.
 #![allow(dead_code, reason = "no test uses all of it")]
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -27,11 +29,64 @@ const SMALL: [&str; 16] = [
     "transformer.batch=8",
 ];
 
+/// How long something may take that a test waits for: far longer than on any machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The program, in a folder. Whoever runs the tests may have asked all programs for colours.
+pub(crate) fn program(folder: &Path) -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_esper"));
+    program.current_dir(folder).env_remove("CLICOLOR_FORCE");
+    program
+}
+
 /// Runs the program in a folder.
 pub(crate) fn esper(folder: &Path, arguments: &[&str]) -> Output {
-    let program =
-        Command::new(env!("CARGO_BIN_EXE_esper")).args(arguments).current_dir(folder).output();
-    program.expect("the program starts")
+    program(folder).args(arguments).output().expect("the program starts")
+}
+
+/// A process that is killed when its test is over, also by an assertion that fails.
+pub(crate) struct Running(Child);
+
+impl Running {
+    /// Starts a process of which nothing is read.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Running(silent.spawn().expect("the program starts"))
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Waits until something is so; it has to run until then.
+    pub(crate) fn wait_until(&mut self, what: &str, so: impl Fn() -> bool) {
+        let since = Instant::now();
+        while !so() {
+            assert_eq!(self.0.try_wait().unwrap(), None, "{what}: it should still be running");
+            assert!(since.elapsed() < PATIENCE, "{what}: waited for in vain");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until it has ended; nothing if it does not.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        let since = Instant::now();
+        loop {
+            let status = self.0.try_wait().unwrap();
+            if status.is_some() || since.elapsed() > PATIENCE {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended by itself cannot be killed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Options that make networks small.
@@ -75,21 +130,54 @@ pub(crate) fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
     page.split(&start).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
 }
 
-/// Chromium, if the machine has it.
-fn browser() -> Option<PathBuf> {
+/// Runs Chromium on a page, without a screen; nothing if it does not start or never ends.
+fn chromium(browser: &Path, folder: &Path, width: u32, page: &str) -> Option<Output> {
+    // Files, not pipes: what it has started itself may keep a pipe open when it is gone.
+    let mut said = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
+    let [stdout, stderr] = said.each_ref().map(|file| file.try_clone().unwrap());
+    let child = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"])
+        // In a container /dev/shm is often too small for it.
+        .arg("--disable-dev-shm-usage")
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("--window-size={width},900"))
+        .args(["--dump-dom", page])
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .stderr(stderr)
+        .spawn();
+    let status = Running(child.ok()?).ended()?;
+    let [stdout, stderr] = said.each_mut().map(|file: &mut File| {
+        let mut bytes = Vec::new();
+        file.rewind().and_then(|()| file.read_to_end(&mut bytes)).unwrap();
+        bytes
+    });
+    Some(Output { status, stdout, stderr })
+}
+
+/// Chromium, if the machine has one that shows pages: a file of that name may only say how to install it.
+fn browser(folder: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let mut places =
         std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name)));
-    places.find(|place| place.is_file())
+    places.find(|place| {
+        let shown = || chromium(place, folder, 500, "data:text/html,shown");
+        place.is_file()
+            && shown().is_some_and(|output| {
+                output.status.success() && String::from_utf8_lossy(&output.stdout).contains("shown")
+            })
+    })
 }
 
 /// What a browser makes of a page at the width of a desk and of a phone: no word of complaint on the console, the script has
 /// run, so many figures have a size, pointing at a mark says what it is, nothing is wider than the window. Nothing where
-/// there is no browser.
+/// there is no browser that works.
 pub(crate) fn shown_in_browser(folder: &Path, page: &str, figures: usize) -> Vec<String> {
-    let Some(browser) = browser() else {
-        eprintln!("there is no Chromium on the path: the page is not tested in a browser");
+    let Some(browser) = browser(folder) else {
+        eprintln!(
+            "there is no Chromium on the path that works: the page is not tested in a browser"
+        );
         return Vec::new();
     };
     // Asked from within: how large things are.
@@ -106,14 +194,8 @@ pub(crate) fn shown_in_browser(folder: &Path, page: &str, figures: usize) -> Vec
     let probed = folder.join("probed.html");
     fs::write(&probed, page.replace("</body>", probe)).unwrap();
     let show = |width: u32| {
-        let output = Command::new(&browser)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"])
-            .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-            .arg(format!("--window-size={width},900"))
-            .arg("--dump-dom")
-            .arg(format!("file://{}", probed.display()))
-            .output()
-            .expect("the browser starts");
+        let output = chromium(&browser, folder, width, &format!("file://{}", probed.display()))
+            .expect("the browser shows the page");
         let dom = String::from_utf8_lossy(&output.stdout).into_owned();
         let complaints = stderr(&output);
         assert!(!complaints.contains("CONSOLE"), "{complaints}");

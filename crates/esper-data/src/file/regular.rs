@@ -59,8 +59,12 @@ mod tests {
         assert!(read_file(home.path()).unwrap_err().to_string().contains("directory"));
         #[cfg(unix)]
         {
-            let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-            for path in [at("socket"), "/dev/zero".into()] {
+            let socket = std::os::unix::net::UnixListener::bind(at("socket"));
+            if let Err(error) = &socket {
+                eprintln!("sockets are not tested, whose paths have to be short: {error}");
+            }
+            let socket_path = socket.is_ok().then(|| at("socket"));
+            for path in socket_path.into_iter().chain(["/dev/zero".into()]) {
                 let error = read_file(&path).unwrap_err();
                 assert!(matches!(error, DataError::NotRegular(_)), "{error}");
             }
