@@ -60,9 +60,8 @@ fn the_tutorial_does_what_it_says() {
         }
     }
     let [(promised, achieved), (hoped, got)] = tried[..] else { panic!("{tried:?}") };
-    // The doctors are worth 5.03 to 7.20: within a tenth of that, and no worse than the best of them but for what other
-    // processors round differently.
-    assert!((promised - achieved).abs() < 0.22 && achieved > 7.0, "{promised} {achieved}");
+    // The doctors are worth 5.03 to 7.20: within a tenth of that, and better than the best of them.
+    assert!((promised - achieved).abs() < 0.22 && achieved > 7.2, "{promised} {achieved}");
     assert!(hoped == 10.0 && got < 5.81, "{hoped} {got}");
     assert!(folder.path().join("clinic/report.html").exists());
     assert!(folder.path().join("policy.onnx").exists());

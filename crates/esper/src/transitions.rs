@@ -4,13 +4,17 @@
 //! times do, unless what follows depends on the time. Where it depends on what came before, observations do not show all of the state
 //! (a partially observed world); then what came before becomes a part of the state, as far as that can still be counted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use esper_data::{Dataset, Space};
 
 /// Steps of a state that make counting worth more than learning, on average.
 const ENOUGH: usize = 10;
+
+/// As often has each of what followed a state and an action to have done so, on average, where states are measured: of two that differ
+/// by a little, counting does not know that they are alike.
+const RESOLVED: usize = 5;
 
 /// By how many deviations the counts of different times have to differ to be kept apart.
 const APART: f64 = 4.0;
@@ -65,11 +69,15 @@ impl Transitions {
         };
         let (mut state, mut next) = (Vec::with_capacity(steps), Vec::with_capacity(steps));
         let (mut firsts, mut time, mut rows) = (vec![0], Vec::new(), Vec::new());
+        // Whether anything observed is no whole number.
+        let mut measured = false;
         for &episode in episodes {
             let first = state.len();
             let mut seen = cells(data, data.episode_observations(episode));
             let last = seen.pop().unwrap_or_default();
             for observed in seen {
+                measured =
+                    measured || observed.iter().any(|&bits| f32::from_bits(bits).fract() != 0.0);
                 state.push(number(observed)?);
             }
             next.extend_from_slice(&state[first + 1..]);
@@ -101,7 +109,14 @@ impl Transitions {
             horizon,
             hides: false,
         };
-        Some(log.with_past())
+        (!measured || log.is_resolved()).then(|| log.with_past())
+    }
+
+    /// Whether what follows states and actions comes again, too.
+    fn is_resolved(&self) -> bool {
+        let followed = |row: usize| (self.pair(row), self.next[row]);
+        let different: HashSet<(usize, u32)> = (0..self.state.len()).map(followed).collect();
+        different.len() * RESOLVED <= self.state.len()
     }
 
     /// The same with what came before in states, one step after the other, while what follows depends on it and states still come

@@ -11,11 +11,11 @@
 
 use std::collections::HashMap;
 
-use esper_data::Seed;
+use esper_data::{Moments, Seed};
 use rand::RngExt;
 use rayon::prelude::*;
 
-use super::evaluation::{Evaluated, Log};
+use super::evaluation::{Evaluated, Log, student};
 use super::levels::Starts;
 use super::promises::LEVELS;
 use super::shrinkage::{Prior, estimated, mean_worth};
@@ -105,8 +105,11 @@ impl Counted {
             starts: Starts::of_rows(context.data, &context.interface.observation, rows),
             counts: different.iter().map(|&start| counts[start as usize]).collect(),
             values: values.iter().map(of_starts).collect(),
-            samples: (0..LEVELS.len())
-                .map(|level| samples.iter().map(|sample| sample[level]).collect())
+            margins: (0..LEVELS.len())
+                .map(|level| {
+                    let of_level = Moments::of(samples.iter().map(|sample| sample[level]));
+                    student(SAMPLES - 1) * of_level.standard_error() * (SAMPLES as f64).sqrt()
+                })
                 .collect(),
             hides: self.log.hides,
         }

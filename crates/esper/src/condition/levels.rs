@@ -128,16 +128,14 @@ impl StartLevels {
             if count == 0.0 {
                 return start.clone();
             }
-            let at = |rank: f64| {
-                let above = LEVELS.partition_point(|&level| level < rank).min(LEVELS.len() - 1);
-                let below = above.saturating_sub(1);
-                let width = LEVELS[above] - LEVELS[below];
-                let share = if width > 0.0 { (rank - LEVELS[below]) / width } else { 1.0 };
-                let share = share.clamp(0.0, 1.0);
-                (sum[below] * (1.0 - share) + sum[above] * share) / count
+            let worth = |rank: f64| {
+                let at = LEVELS.partition_point(|&level| level < rank).min(LEVELS.len() - 1);
+                sum[at] / count
             };
-            let level = |step: usize| step as f64 / (QUANTILES - 1) as f64;
-            let quantiles = (0..QUANTILES).map(|step| at(promises.rank(level(step)))).collect();
+            let quantile = |step: usize| {
+                promises.mixed(step as f64 / (QUANTILES - 1) as f64, |promise| worth(promise.rank))
+            };
+            let quantiles = (0..QUANTILES).map(quantile).collect();
             Start { quantiles, ..start.clone() }
         };
         let starts = self.starts.iter().zip(sums).map(worth).collect();

@@ -15,6 +15,7 @@
 
 mod counted;
 mod evaluation;
+mod fitted;
 mod levels;
 mod promises;
 mod ranks;

@@ -35,8 +35,8 @@ impl Promise {
 pub struct RankPiece {
     /// The highest level of the stretch.
     pub upto: f64,
-    /// What is told; `None` for the level itself.
-    pub rank: Option<f64>,
+    /// What is told.
+    pub rank: f64,
 }
 
 /// What levels promise, from the lowest to the highest.
@@ -58,9 +58,9 @@ const FEW_EPISODES: usize = 200;
 /// An interval is wide from this share of what promises differ by.
 const WIDE: f64 = 0.15;
 
-/// Levels that a policy is evaluated at.
-pub(super) const LEVELS: [f64; 13] =
-    [0.05, 0.125, 0.2, 0.275, 0.35, 0.425, 0.5, 0.575, 0.65, 0.725, 0.8, 0.875, 0.95];
+/// Levels that a policy is evaluated at. The highest is for what few did well.
+pub(super) const LEVELS: [f64; 14] =
+    [0.05, 0.125, 0.2, 0.275, 0.35, 0.425, 0.5, 0.575, 0.65, 0.725, 0.8, 0.875, 0.95, 0.98];
 
 /// Levels that a sweep asks for: some of those.
 const SWEEP: [f64; 7] = [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95];
@@ -115,7 +115,7 @@ impl Promises {
     pub(super) fn evaluated(values: &Evaluated<'_>) -> Self {
         let mut best: Option<Promise> = None;
         let promise = |(at, &level): (usize, &f64)| {
-            let margin = values.margin(at);
+            let margin = values.margins[at];
             let promise = values.mean(at);
             let own = Promise {
                 level,
@@ -170,65 +170,64 @@ impl Promises {
         &self.0
     }
 
+    /// The known levels below and above one, and how far it is from the first to the second; of what is known at the ends twice the
+    /// same. `None` if nothing is known.
+    fn around(&self, level: f64) -> Option<(&Promise, &Promise, f64)> {
+        let above = self.0.partition_point(|promise| promise.level < level);
+        let below = self.0.get(above.saturating_sub(1))?;
+        let above = self.0.get(above).unwrap_or(below);
+        let width = above.level - below.level;
+        let share = if width > 0.0 { (level - below.level) / width } else { 0.0 };
+        Some((below, above, share.clamp(0.0, 1.0)))
+    }
+
+    /// Some number of a level, between those of known levels in a straight line; nothing is 0.
+    pub(super) fn mixed(&self, level: f64, of: impl Fn(&Promise) -> f64) -> f64 {
+        let between = |(below, above, share)| of(below) * (1.0 - share) + of(above) * share;
+        self.around(level).map_or(0.0, between)
+    }
+
     /// The promise of a level, between those that are known in a straight line.
     pub fn of_level(&self, level: f64) -> Promise {
-        let above = self.0.partition_point(|promise| promise.level < level);
-        let (Some(last), Some(first)) = (self.0.last(), self.0.first()) else {
-            return Promise::exactly(level, 0.0);
-        };
-        if above == 0 {
-            return Promise { level, ..*first };
-        }
-        if above == self.0.len() {
-            return Promise { level, ..*last };
-        }
-        let (a, b) = (self.0[above - 1], self.0[above]);
-        let share = (level - a.level) / (b.level - a.level);
-        let between = |a: f64, b: f64| a + share * (b - a);
         Promise {
             level,
-            promise: between(a.promise, b.promise),
-            low: between(a.low, b.low),
-            high: between(a.high, b.high),
+            promise: self.mixed(level, |known| known.promise),
+            low: self.mixed(level, |known| known.low),
+            high: self.mixed(level, |known| known.high),
             rank: self.rank(level),
         }
     }
 
-    /// What the policy is told where a level is asked for. No number stays none.
-    pub fn rank(&self, level: f64) -> f64 {
-        let above = self.0.partition_point(|promise| promise.level < level);
-        // As its neighbours: itself where they are told theirs, else the lower one that is worth more.
-        let own = |promise: Option<&Promise>| promise.is_none_or(|it| it.rank == it.level);
-        let below = above.checked_sub(1).and_then(|at| self.0.get(at));
-        let above = self.0.get(above);
-        match (below, above) {
-            _ if own(below) && own(above) => level,
-            (_, Some(above)) if !own(Some(above)) => above.rank,
-            (Some(below), Some(above)) if level - below.level > above.level - level => above.level,
-            (Some(below), _) => below.rank,
-            (None, _) => level,
+    /// What the policy is told in an episode where a level is asked for, given a draw from 0 to 1: what the known level below it is
+    /// told, or the one above, as often as it is near to them. So what is achieved lies on the straight line between what they
+    /// achieve, as the promise does; a policy that is told something between them does whatever it does. No number stays none.
+    pub fn told(&self, level: f64, draw: f64) -> f64 {
+        match self.around(level) {
+            Some((below, above, share)) if level.is_finite() => {
+                if draw < share {
+                    above.rank
+                } else {
+                    below.rank
+                }
+            }
+            _ => level,
         }
+    }
+
+    /// What the policy is told at the nearest known level.
+    pub fn rank(&self, level: f64) -> f64 {
+        self.told(level, 0.5)
     }
 
     /// What [`rank`](Self::rank) does, as pieces one above the other: each holds above the one before it, up to its end.
     pub fn rank_pieces(&self) -> Vec<RankPiece> {
-        let mut ends = Vec::new();
-        for (at, promise) in self.0.iter().enumerate() {
-            if let Some(below) = at.checked_sub(1) {
-                ends.push((self.0[below].level + promise.level) / 2.0);
-            }
-            ends.push(promise.level);
-        }
+        let ends = self.0.windows(2).map(|pair| f64::midpoint(pair[0].level, pair[1].level));
         let mut pieces: Vec<RankPiece> = Vec::new();
-        let mut from = ends.first().map_or(0.0, |first| first - 1.0);
-        for upto in ends.into_iter().chain([f64::INFINITY]) {
-            let within = if upto.is_finite() { (from + upto) / 2.0 } else { from + 1.0 };
-            let rank = Some(self.rank(within)).filter(|&rank| rank != within);
+        for (promise, upto) in self.0.iter().zip(ends.chain([f64::INFINITY])) {
             match pieces.last_mut() {
-                Some(last) if last.rank == rank => last.upto = upto,
-                _ => pieces.push(RankPiece { upto, rank }),
+                Some(last) if last.rank == promise.rank => last.upto = upto,
+                _ => pieces.push(RankPiece { upto, rank: promise.rank }),
             }
-            from = upto;
         }
         pieces
     }
@@ -333,6 +332,31 @@ mod tests {
             assert_eq!((promises.level_of(-9.0), promises.level_of(9.0)), (0.05, 0.95));
             assert_eq!(promises.offline_level(), 0.95);
         }
+    }
+
+    /// A third of the way between known levels, two of three episodes are told the lower one: the average of what both achieve is
+    /// what is promised. What is worth less than a lower one is told that.
+    #[test]
+    fn between_known_levels_one_of_them_is_drawn() {
+        let known = |level: f64, promise: f64, rank: f64| Promise {
+            rank,
+            ..Promise { level, ..Promise::exactly(level, promise) }
+        };
+        let promises =
+            Promises(vec![known(0.2, 1.0, 0.2), known(0.5, 4.0, 0.5), known(0.8, 4.0, 0.5)]);
+        let draws = (0..300).map(|at| f64::from(at) / 300.0);
+        let told: Vec<f64> = draws.map(|draw| promises.told(0.3, draw)).collect();
+        assert_eq!(told.iter().filter(|&&rank| rank == 0.2).count(), 200);
+        assert_eq!(told.iter().filter(|&&rank| rank == 0.5).count(), 100);
+        assert!((promises.of_level(0.3).promise - 2.0).abs() < 1e-12);
+        for draw in [0.0, 0.99] {
+            assert_eq!([0.0, 0.2, 0.5].map(|level| promises.told(level, draw)), [0.2, 0.2, 0.5]);
+            assert_eq!([0.6, 0.8, 1.0].map(|level| promises.told(level, draw)), [0.5; 3]);
+            assert!(promises.told(f64::NAN, draw).is_nan());
+        }
+        let pieces = promises.rank_pieces();
+        assert_eq!(pieces.iter().map(|piece| piece.rank).collect::<Vec<_>>(), [0.2, 0.5]);
+        assert_eq!(pieces[0].upto, 0.35);
     }
 
     /// Where all levels are worth the same, the one in the middle is asked for.

@@ -35,9 +35,10 @@ impl Intended {
         let episodes = some_episodes(data, MOST_STEPS.min(MOST_NUMBERS / width.max(1)));
         let rows = StepRows::of_episodes(data, &episodes);
         let target = card.offline_target();
-        // What is told stays the same for a whole episode where it is a level, or nothing.
+        // What is told stays the same for a whole episode where it is a level, or nothing; what is chosen is a known level, so that
+        // nothing is drawn.
         let told = match (&card.levels, target) {
-            (Some(_), Some(target)) => Some(card.told(target).number()),
+            (Some(_), Some(target)) => Some(card.told(target, Seed::new(0)).number()),
             (None, None) => Some(0.0),
             _ => None,
         };

@@ -211,19 +211,14 @@ impl Builder {
             );
             return self.input("target", 1, &summary);
         };
-        let summary = "the level, from 0 to 1, that the whole episode is asked for";
+        let summary = "the level, from 0 to 1, that the whole episode is asked for; the nearest that promises are known of is taken";
         let level = self.input("level", 1, summary);
         self.rank(&level, &levels.promises)
     }
 
-    /// What is told where a level is asked for: the level itself, or a lower one that is worth more.
+    /// What is told where a level is asked for, at the nearest known one. A graph draws nothing.
     fn rank(&mut self, level: &Name, promises: &Promises) -> Name {
         let pieces = promises.rank_pieces();
-        if let [only] = pieces.as_slice()
-            && only.rank.is_none()
-        {
-            return level.clone();
-        }
         let graph = &mut self.graph;
         let count = pieces.len();
         let row = |graph: &mut Graph, of: &dyn Fn(usize) -> f32| {
@@ -236,14 +231,11 @@ impl Builder {
         let above = row(graph, &above);
         let upto =
             row(graph, &|at| if at + 1 == count { f32::MAX } else { pieces[at].upto as f32 });
-        let slope = row(graph, &|at| f32::from(u8::from(pieces[at].rank.is_none())));
-        let constant = row(graph, &|at| pieces[at].rank.unwrap_or(0.0) as f32);
+        let ranks = row(graph, &|at| pieces[at].rank as f32);
         let higher = graph.node("Greater", &[level, &above], &[]);
         let within = graph.node("LessOrEqual", &[level, &upto], &[]);
         let here = graph.node("And", &[&higher, &within], &[]);
         let here = graph.cast(&here, Type::Float);
-        let own = graph.node("Mul", &[level, &slope], &[]);
-        let ranks = graph.node("Add", &[&own, &constant], &[]);
         let ranks = graph.node("Mul", &[&ranks, &here], &[]);
         let columns = graph.whole(vec![1]);
         graph.node("ReduceSum", &[&ranks, &columns], &[("keepdims", Attribute::Whole(1))])

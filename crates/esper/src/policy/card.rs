@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use esper_data::{CellsRef, Dataset, read_file, write_file};
+use esper_data::{CellsRef, Dataset, Seed, read_file, write_file};
 use esper_nn::{Device, StoreError, metadata, stored_numbers};
+use rand::RngExt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -136,14 +137,18 @@ impl PolicyCard {
 }
 
 impl PolicyCard {
-    /// What is told in an episode that is asked for a target. Levels that are asked of a policy that is told returns are quantiles of
-    /// first labels; returns that are asked of one that is told levels are the levels that promise them.
-    pub fn told(&self, target: Target) -> Told {
+    /// What is told in an episode that is asked for a target, given its seed. Levels that are asked of a policy that is told returns are
+    /// quantiles of first labels; returns that are asked of one that is told levels are the levels that promise them, and levels between
+    /// known ones are drawn from those two ([`Promises::told`](crate::condition::Promises::told)).
+    pub fn told(&self, target: Target, seed: Seed) -> Told {
         let remaining = |target: f64| Told::Remaining(Remaining::new(target, self.discount));
+        let drawn = |Levels { promises, .. }: &Levels, level: f64| {
+            Told::Level(promises.told(level, seed.named("level").rng().random()))
+        };
         match (&self.levels, target) {
-            (Some(levels), Target::Level(level)) => Told::Level(levels.promises.rank(level)),
+            (Some(levels), Target::Level(level)) => drawn(levels, level),
             (Some(levels), Target::Return(target)) => match target.is_finite() {
-                true => Told::Level(levels.promises.rank(levels.promises.level_of(target))),
+                true => drawn(levels, levels.promises.level_of(target)),
                 false => Told::Level(target),
             },
             (None, Target::Return(target)) => remaining(target),

@@ -313,7 +313,7 @@ impl MlpAgent {
 
 impl Agent for MlpAgent {
     fn begin(&mut self, place: usize, target: Target, seed: Seed) {
-        self.episodes.begin(place, self.card.told(target), seed);
+        self.episodes.begin(place, self.card.told(target, seed), seed);
     }
 
     fn act(

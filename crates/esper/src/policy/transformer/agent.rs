@@ -177,7 +177,7 @@ impl TransformerAgent {
 
 impl Agent for TransformerAgent {
     fn begin(&mut self, place: usize, target: Target, seed: Seed) {
-        self.episodes.begin(place, self.card.told(target), seed);
+        self.episodes.begin(place, self.card.told(target, seed), seed);
         self.forget(place);
     }
 
