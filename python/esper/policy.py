@@ -86,7 +86,8 @@ class Policy:
         several a list of mappings, a mapping to columns, or a data frame; columns that are left out count as missing.
 
         The first call begins an episode (or several), later ones go on with it, until :meth:`reset`, or until something else is
-        asked for, or another number of observations is given. Histories matter to transformers and to what is drawn.
+        asked for, or another number of observations is given. Histories matter to transformers and to what is drawn: what lies
+        between levels whose promises are known is drawn from those two when an episode begins, so say when one does.
 
         :param level: what is asked for, from 0 to 1: 0.9 is what is better than nine tenths of what was seen from the same start.
             Chosen from the data alone if neither is given.
@@ -125,7 +126,7 @@ class Policy:
         return self._local.session
 
     def session(self, level: float | None = None, target: float | None = None, seed: int = 0) -> Session:
-        """Episodes of their own, apart from those of :meth:`act`."""
+        """Episodes of their own, apart from those of :meth:`act`; of the same seed they draw the same."""
         return Session(self, level, target, seed)
 
     # ---- what is known of it

@@ -319,6 +319,7 @@ fn whenever_it_is_killed_it_goes_on_to_the_same_bytes() {
             assert_eq!(left, names_in(reference.path()), "{}: nothing is left behind", case.name);
             finished += 1;
         }
+        assert!(kills > 0, "{}: it was never killed", case.name);
         done += case.kills;
         eprintln!(
             "{}: {kills} kills of {}, {:.2} s without",

@@ -14,7 +14,8 @@ use crate::error::Error;
 /// agent draws at random in an episode follows from the seed that the episode began with, not from the other episodes.
 pub trait Agent: Send {
     /// An episode begins in a place; what was there before is over. Agents without targets ignore theirs. A target that is
-    /// no number is an error when it comes to acting.
+    /// no number is an error when it comes to acting. What lies between known levels is drawn from the seed, so that averages are
+    /// kept where every episode has a seed of its own.
     fn begin(&mut self, place: usize, target: Target, seed: Seed);
 
     /// Chooses an action for some places. `observations` are those of all places, `[places, cells]`; the actions of the

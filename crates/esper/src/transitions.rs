@@ -69,15 +69,13 @@ impl Transitions {
         };
         let (mut state, mut next) = (Vec::with_capacity(steps), Vec::with_capacity(steps));
         let (mut firsts, mut time, mut rows) = (vec![0], Vec::new(), Vec::new());
-        // Whether anything observed is no whole number.
-        let mut measured = false;
+        let mut measured = Measured::default();
         for &episode in episodes {
             let first = state.len();
             let mut seen = cells(data, data.episode_observations(episode));
             let last = seen.pop().unwrap_or_default();
             for observed in seen {
-                measured =
-                    measured || observed.iter().any(|&bits| f32::from_bits(bits).fract() != 0.0);
+                measured.see(&observed);
                 state.push(number(observed)?);
             }
             next.extend_from_slice(&state[first + 1..]);
@@ -109,7 +107,7 @@ impl Transitions {
             horizon,
             hides: false,
         };
-        (!measured || log.is_resolved()).then(|| log.with_past())
+        (!measured.found || log.is_resolved()).then(|| log.with_past())
     }
 
     /// Whether what follows states and actions comes again, too.
@@ -361,6 +359,27 @@ impl Following {
     }
 }
 
+/// Whether observations are measured: some cell of theirs has different numbers that are not whole. A single one may stand for those
+/// that are missing.
+#[derive(Default)]
+struct Measured {
+    /// By cell the first that is not whole.
+    first: HashMap<usize, u32>,
+    found: bool,
+}
+
+impl Measured {
+    fn see(&mut self, observed: &[u32]) {
+        if self.found {
+            return;
+        }
+        let is_whole = |bits: u32| f32::from_bits(bits).fract() == 0.0;
+        for (cell, &bits) in observed.iter().enumerate().filter(|(_, bits)| !is_whole(**bits)) {
+            self.found |= *self.first.entry(cell).or_insert(bits) != bits;
+        }
+    }
+}
+
 /// The cells of some observations, as they are.
 fn cells(data: &Dataset, observations: Range<usize>) -> Vec<Vec<u32>> {
     let width = data.metadata().observation_space.cells();
@@ -404,6 +423,30 @@ mod tests {
         assert_ne!(log.state[1], log.state[3]);
         let log = forgotten(800, false);
         assert_eq!((log.states, log.hides), (3, false));
+    }
+
+    /// Of whole numbers, of one that stands for what is missing, and of readings.
+    #[test]
+    fn readings_are_measured() {
+        let found = |observations: &[[f32; 2]]| {
+            let mut measured = Measured::default();
+            for observed in observations {
+                measured.see(&observed.map(f32::to_bits));
+            }
+            measured.found
+        };
+        assert!(!found(&[[1.0, -2.0], [0.0, 3e9]]));
+        assert!(!found(&[[1.0, 0.25], [1.5, 2.0], [1.5, 0.25]]));
+        assert!(found(&[[1.0, 0.25], [1.0, 0.5]]));
+    }
+
+    /// One state that leads to itself: what follows comes again. Many that each lead somewhere else: it does not.
+    #[test]
+    fn what_follows_has_to_come_again() {
+        let lasting = forgotten(800, false);
+        assert!(lasting.is_resolved());
+        let next = (0..lasting.state.len() as u32).collect();
+        assert!(!Transitions { next, ..lasting }.is_resolved());
     }
 
     #[test]

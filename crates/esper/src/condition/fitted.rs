@@ -38,8 +38,9 @@ const TOWARDS: f64 = 0.02;
 /// The share of steps that learn from returns, before values learn from values.
 const WARM: f64 = 0.2;
 
-/// Steps in which two networks are compared.
+/// Steps in which two networks are compared, and the most numbers that describe them.
 const COMPARED: usize = 4_096;
+const MOST_NUMBERS: usize = 10_000_000;
 
 /// The level that stands for the behaviour that was logged.
 const LOGGED: usize = LEVELS.len();
@@ -111,7 +112,7 @@ pub(super) fn fitted<'a>(
         }
         // The mean of two halves varies half as much as they differ; that of all returns is known to within its error.
         let of_halves = student(pairs) * counts * apart[level].sqrt() / 2.0;
-        let of_mean = student(log.episodes()) * log.mean_error;
+        let of_mean = student(log.episodes() - 1) * log.mean_error;
         margins.push(of_halves.hypot(of_mean).hypot(doubt * gain));
     }
     Ok(Evaluated { counts: vec![1.0; starts.len()], values, margins, starts, hides })
@@ -131,7 +132,8 @@ impl Agreement {
     fn look(&mut self, one: &Evaluation<'_>, other: &Evaluation<'_>, level: usize, seed: Seed) {
         let mut rng = seed.rng();
         let rows = one.log.rows.steps.len();
-        let at: Vec<usize> = (0..COMPARED).map(|_| rng.random_range(0..rows)).collect();
+        let most = (MOST_NUMBERS / one.context.interface.width()).clamp(1, COMPARED);
+        let at: Vec<usize> = (0..most).map(|_| rng.random_range(0..rows)).collect();
         let others: Vec<usize> = at.iter().map(|_| rng.random_range(0..LOGGED)).collect();
         let drawn = one.drawn_actions(&at, &others, &mut rng);
         let [a, b] = [one, other].map(|of| of.differences(&at, level, &drawn));
@@ -147,7 +149,11 @@ impl Agreement {
     /// The share of what their mean says that is no chance: the rest is half as much in it as in each.
     fn share(self) -> f64 {
         let Agreement { common, all } = self;
-        if common + all > 0.0 { (2.0 * common / (common + all)).clamp(0.0, 1.0) } else { 1.0 }
+        match all > 0.0 {
+            true if common > 0.0 => 2.0 * common / (common + all),
+            true => 0.0,
+            false => 1.0,
+        }
     }
 }
 
@@ -406,6 +412,7 @@ mod tests {
         };
         assert_eq!(of(&[[2.0, 2.0], [-1.0, -1.0]]), 1.0);
         assert_eq!(of(&[[2.0, -1.0], [-1.0, 2.0]]), 0.0);
+        assert_eq!(of(&[[2.0, -2.0]]), 0.0);
         // Nothing to tell: actions are worth the same.
         assert_eq!(of(&[[0.0, 0.0]]), 1.0);
     }

@@ -19,7 +19,7 @@ pub struct Promise {
     pub low: f64,
     /// To where.
     pub high: f64,
-    /// What the policy is told: the level itself, or a lower one that is worth more.
+    /// What the policy is told: the level itself, or a lower one that is worth more; of a level that is not known, as the nearest.
     pub rank: f64,
 }
 

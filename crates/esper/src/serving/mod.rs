@@ -256,9 +256,10 @@ impl Desk {
         }
         let Asked { target, promise } =
             asking::resolve(self.policy.card(), asked, cells.view(), warnings);
+        // Also of its own where every episode has a process of its own.
+        let seed = Seed::new(self.options.seed).named("act").named(&key).indexed(self.begun);
         let place =
             self.episodes.begin(key, Open { asked, promise, steps: 0, paid: true, waits: false });
-        let seed = Seed::new(self.options.seed).named("act").indexed(self.begun);
         self.begun += 1;
         self.agent.begin(place, target, seed);
         place

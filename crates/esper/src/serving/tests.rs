@@ -299,7 +299,8 @@ fn history_is_kept_for_every_episode() {
     for episode in 0..7u64 {
         let mut agent = policy.agent();
         let target = episode as f64 / 3.0;
-        agent.begin(0, Target::Return(target), Seed::new(3).named("act").indexed(episode));
+        let seed = Seed::new(3).named("act").named(&episode.to_string()).indexed(episode);
+        agent.begin(0, Target::Return(target), seed);
         let of = |request: &Value| request["episode"] == episode;
         let own = requests().into_iter().zip(&answers).filter(|(request, _)| of(request));
         for (request, answer) in own {
