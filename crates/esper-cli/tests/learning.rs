@@ -144,6 +144,12 @@ fn training_and_asking() {
     let trained = json(&small(here, &["train", "gambling.parquet", "--out", "run", "--json"]));
     assert_eq!(trained["method"], "esper");
     assert!(trained["findings"]["clustering"]["leakage"]["stderr"].is_f64());
+    for promise in trained["promises"].as_array().unwrap() {
+        let [target, promised, low, high] =
+            ["target", "promise", "low", "high"].map(|name| promise[name].as_f64().unwrap());
+        assert!(promise["level"].is_f64() && low <= promised && promised <= high, "{promise}");
+        assert_eq!(target, promised, "asking for it asks for the level");
+    }
     let evaluated =
         json(&esper(here, &["eval", "run", "--targets=-5,1,1000", "--episodes", "20", "--json"]));
     let targets: Vec<f64> = evaluated["sweep"]

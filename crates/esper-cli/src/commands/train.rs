@@ -131,7 +131,8 @@ fn promises_text(summary: &Summary) -> String {
         return String::new();
     }
     let mut rows = vec![["level", "promise", "from", "to"].map(str::to_owned).to_vec()];
-    let shown = summary.promises.iter().filter(|promise| {
+    let promises = summary.promises.iter().map(|listed| &listed.promise);
+    let shown = promises.filter(|promise| {
         let twentieths = (promise.level * 20.0).round() as u32;
         twentieths.is_multiple_of(4) || [1, 19].contains(&twentieths)
     });

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use super::checkpoint::{self, When};
-use super::manifest::{DataId, FORMAT, Manifest, Record, Summary};
+use super::manifest::{DataId, FORMAT, LevelPromise, Manifest, Record, Summary};
 use super::{EventFile, Labelled, Outcome, Plan};
 use crate::Registry;
 use crate::differences::Differences;
@@ -259,7 +259,7 @@ impl RunFolder {
             findings: learned.findings.clone(),
             curves: learned.curves.clone(),
             condition: learned.policy.card().condition,
-            promises: learned.promises(),
+            promises: learned.promises().into_iter().map(LevelPromise::from).collect(),
             offline_level: offline.and_then(|offline| offline.level),
             offline_target: offline.map(|offline| offline.target),
             outlook: card.outlook(data.episodes()),

@@ -106,7 +106,7 @@ pub struct Summary {
     pub condition: Condition,
     /// What levels promise; empty where no levels are told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub promises: Vec<Promise>,
+    pub promises: Vec<LevelPromise>,
     /// The level that was chosen from the data alone, where levels are told.
     #[serde(default)]
     pub offline_level: Option<f64>,
@@ -123,6 +123,23 @@ pub struct Summary {
     /// The files that came of it, so that one that is missing is missed; empty in folders of versions that did not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+}
+
+/// What a level promises, as it is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LevelPromise {
+    /// What it promises.
+    #[serde(flatten)]
+    pub promise: Promise,
+    /// The average return that asks for the same: what is promised.
+    #[serde(default)]
+    pub target: f64,
+}
+
+impl From<Promise> for LevelPromise {
+    fn from(promise: Promise) -> Self {
+        LevelPromise { promise, target: promise.promise }
+    }
 }
 
 impl Summary {

@@ -31,7 +31,7 @@ use esper_nn::{Device, default_device};
 pub use events::EventFile;
 pub use folder::RunFolder;
 pub use labelled::{BehaviourLabels, ClusterUse, Histogram, Labelled, TimeLabel};
-pub use manifest::{DataId, Manifest, Record, Summary};
+pub use manifest::{DataId, LevelPromise, Manifest, Record, Summary};
 
 use crate::Registry;
 use crate::error::Error;
