@@ -16,7 +16,7 @@ const PIECE: usize = 1 << 22;
 
 /// Columns or rows that half of something has at least, about. Where faer falls back on the crate `gemm`, products with no
 /// more than 64 of both are summed up in another order than larger ones: no cut makes one.
-const COLUMNS: usize = 128;
+const COLUMNS: usize = 192;
 const ROWS: usize = 96;
 
 /// The kernels' own pieces have 24 columns (AVX2) or lanes of 16 (AVX-512), and 4 rows: cuts between them waste little.
